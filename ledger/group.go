@@ -1,0 +1,266 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// group is the group commit: callers hand in commands, lanes take whatever waits and run it
+// on one Book in one transaction. There is no linger: a lane that is free takes what is
+// there, so one caller waits for one commit, and many share one.
+//
+//   - Every answer, refusals included, is given after the commit.
+//   - Commands that share a lock key never run in two lanes at once, and run in the order in
+//     which they came: lanes of one process do not wait for each other's row locks.
+//   - A command whose caller has gone before its batch began is dropped. One already in a
+//     batch counts, and the same key tells its caller so later.
+//   - A batch that fails because of one command is halved until that command stands alone.
+//   - An unknown commit is run again, which changes nothing when it had happened (I8).
+type group struct {
+	store   Store
+	log     *slog.Logger
+	cap     int
+	giveUp  time.Duration // how long an outage is waited out before callers hear of it
+	observe func(size int)
+
+	mu      sync.Mutex
+	wake    *sync.Cond
+	waiting []*call
+	busy    map[string]bool // lock keys of the batches being run
+	closed  bool
+	lanes   sync.WaitGroup
+}
+
+// call is one command on its way.
+type call struct {
+	ctx    context.Context
+	cmd    Command
+	keys   []string
+	answer any
+	err    error
+	done   chan struct{}
+}
+
+func newGroup(store Store, o Options) *group {
+	g := &group{store: store, log: o.Logger, cap: o.BatchSize, giveUp: o.GiveUp, observe: o.ObserveBatch, busy: map[string]bool{}}
+	g.wake = sync.NewCond(&g.mu)
+	for range o.Lanes {
+		g.lanes.Go(g.lane)
+	}
+	return g
+}
+
+// do runs one command and waits for its answer, or for ctx.
+func (g *group) do(ctx context.Context, cmd Command) (any, error) {
+	c := &call{ctx: ctx, cmd: cmd, keys: cmd.lockKeys(), done: make(chan struct{})}
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return nil, Unavailable(errors.New("the ledger is closed"))
+	}
+	g.waiting = append(g.waiting, c)
+	g.mu.Unlock()
+	g.wake.Signal()
+	select {
+	case <-c.done:
+		return c.answer, c.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for the ledger: %w", ctx.Err())
+	}
+}
+
+// close lets what waits finish and stops the lanes.
+func (g *group) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.wake.Broadcast()
+	g.lanes.Wait()
+}
+
+func (g *group) lane() {
+	for {
+		batch := g.take()
+		if batch == nil {
+			return
+		}
+		if g.observe != nil {
+			g.observe(len(batch))
+		}
+		g.run(batch)
+		g.release(batch)
+	}
+}
+
+// take waits for work and takes a batch, oldest first; nil when the group is closed and
+// nothing waits that this lane could run.
+func (g *group) take() []*call {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for {
+		if batch := g.pick(); len(batch) > 0 {
+			return batch
+		}
+		if g.closed && len(g.waiting) == 0 {
+			return nil
+		}
+		g.wake.Wait()
+	}
+}
+
+// pick takes the waiting commands whose lock keys are free. One that must wait makes the
+// later ones with its keys wait too, which keeps their order.
+func (g *group) pick() []*call {
+	var batch, rest []*call
+	blocked := map[string]bool{}
+	for _, c := range g.waiting {
+		switch {
+		case c.ctx.Err() != nil:
+			c.finish(nil, c.ctx.Err())
+		case len(batch) < g.cap && !anyIn(c.keys, g.busy) && !anyIn(c.keys, blocked):
+			batch = append(batch, c)
+		default:
+			rest = append(rest, c)
+			for _, k := range c.keys {
+				blocked[k] = true
+			}
+		}
+	}
+	for _, c := range batch {
+		for _, k := range c.keys {
+			g.busy[k] = true
+		}
+	}
+	g.waiting = rest
+	return batch
+}
+
+func (g *group) release(batch []*call) {
+	g.mu.Lock()
+	for _, c := range batch {
+		for _, k := range c.keys {
+			delete(g.busy, k)
+		}
+	}
+	g.mu.Unlock()
+	g.wake.Broadcast()
+}
+
+func anyIn(keys []string, set map[string]bool) bool {
+	for _, k := range keys {
+		if set[k] {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *call) finish(answer any, err error) {
+	c.answer, c.err = answer, err
+	close(c.done)
+}
+
+// run brings a batch to its answers.
+func (g *group) run(batch []*call) {
+	deadline := time.Now().Add(g.giveUp)
+	for try := 0; ; try++ {
+		answers, culprit, err := attempt(g.store, batch)
+		switch {
+		case err == nil:
+			for i, c := range batch {
+				c.finish(answers[i].value, answers[i].err)
+			}
+			return
+		case culprit >= 0:
+			g.log.Error("a command panicked", "command", fmt.Sprintf("%T", batch[culprit].cmd), "error", err)
+			batch[culprit].finish(nil, &Error{Code: CodeInternal, Detail: ErrInternal.Detail, cause: err})
+			if batch = append(batch[:culprit:culprit], batch[culprit+1:]...); len(batch) == 0 {
+				return
+			}
+		case fateOf(err) == FateRejected || fateOf(err) == "", fateOf(err) == FateContended && try >= 8:
+			g.split(batch, err)
+			return
+		case time.Now().After(deadline):
+			g.log.Warn("the ledger is unavailable", "commands", len(batch), "error", err)
+			for _, c := range batch {
+				c.finish(nil, Unavailable(err))
+			}
+			return
+		default:
+			pause(try, fateOf(err))
+		}
+	}
+}
+
+// split halves a batch that fails because of something in it; a command that fails alone is
+// the one.
+func (g *group) split(batch []*call, err error) {
+	if len(batch) > 1 {
+		half := len(batch) / 2
+		g.run(batch[:half:half])
+		g.run(batch[half:])
+		return
+	}
+	code := CodeInternal
+	if fateOf(err) == FateContended {
+		code = CodeUnavailable
+	}
+	g.log.Error("a command was refused by the database", "command", fmt.Sprintf("%T", batch[0].cmd), "error", err)
+	batch[0].finish(nil, &Error{Code: code, Detail: ErrInternal.Detail, cause: err})
+}
+
+// pause before the next try: nothing when another transaction was merely faster, up to a
+// quarter of a second while the database is away.
+func pause(try int, fate Fate) {
+	if fate == FateContended && try < 3 {
+		return
+	}
+	time.Sleep(min(time.Duration(5<<min(try, 6))*time.Millisecond, 250*time.Millisecond))
+}
+
+// answer is what a command decided.
+type answer struct {
+	value any
+	err   error
+}
+
+// attempt runs the commands in one transaction. culprit ≥ 0 names the one that panicked; the
+// transaction was then rolled back, since the Book may be half changed.
+func attempt(store Store, batch []*call) (answers []answer, culprit int, err error) {
+	var names Names
+	for _, c := range batch {
+		c.cmd.names(&names)
+	}
+	culprit = -1
+	// Callers come and go; the batch is everybody's, so it runs on a context of its own. The
+	// store's timeouts bound it.
+	err = store.Transact(context.Background(), &names, func(b *Book) error {
+		answers, culprit = make([]answer, len(batch)), -1
+		for i, c := range batch {
+			value, err, panicked := decide(c.cmd, b)
+			if panicked {
+				culprit = i
+				return err
+			}
+			answers[i] = answer{value, err}
+		}
+		return nil
+	})
+	return answers, culprit, err
+}
+
+// decide shields the batch from a panic in one command.
+func decide(cmd Command, b *Book) (value any, err error, panicked bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			value, err, panicked = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack()), true
+		}
+	}()
+	value, err = cmd.decide(b)
+	return value, err, false
+}
