@@ -1,0 +1,172 @@
+// Package reads answers the ledger's questions and keeps its leases, over database/sql: one
+// SQL text for PostgreSQL and SQLite, so that the two cannot come to differ.
+package reads
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/makegood/makegood/ledger"
+)
+
+// Dialect is the database spoken to.
+type Dialect int
+
+// The databases.
+const (
+	Postgres Dialect = iota
+	SQLite
+)
+
+// DB implements ledger.Reader and ledger.Bookkeeping.
+type DB struct {
+	read, write *sql.DB
+	dialect     Dialect
+	clock       func() time.Time // nil: PostgreSQL's own
+}
+
+// New answers over one handle, and writes over another where a database has a single writer.
+// clock is what decisions are timed by; nil means the database's on PostgreSQL and this
+// process's on SQLite.
+func New(read, write *sql.DB, d Dialect, clock func() time.Time) *DB {
+	if clock == nil && d == SQLite {
+		clock = func() time.Time { return time.Now() }
+	}
+	return &DB{read, write, d, clock}
+}
+
+var (
+	_ ledger.Reader      = (*DB)(nil)
+	_ ledger.Bookkeeping = (*DB)(nil)
+)
+
+// SQL turns $1 into what the database understands.
+func (d Dialect) SQL(query string) string {
+	if d == SQLite {
+		return strings.ReplaceAll(query, "$", "?")
+	}
+	return query
+}
+
+// Time is t as the database keeps it: timestamptz, or microseconds; NULL when zero.
+func (d Dialect) Time(t time.Time) any {
+	switch {
+	case t.IsZero():
+		return nil
+	case d == SQLite:
+		return t.UnixMicro()
+	}
+	return t
+}
+
+// Text is s, or NULL when empty.
+func Text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// Moment scans a time that either database keeps; NULL is the zero time.
+type Moment struct{ T *time.Time }
+
+// Scan implements sql.Scanner.
+func (m Moment) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*m.T = time.Time{}
+	case int64:
+		*m.T = time.UnixMicro(v).UTC()
+	case time.Time:
+		*m.T = v.UTC()
+	default:
+		return fmt.Errorf("%T is not a time", v)
+	}
+	return nil
+}
+
+// Maybe scans text that may be NULL into a string.
+type Maybe struct{ S *string }
+
+// Scan implements sql.Scanner.
+func (m Maybe) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*m.S = ""
+	case string:
+		*m.S = v
+	case []byte:
+		*m.S = string(v)
+	default:
+		return fmt.Errorf("%T is not text", v)
+	}
+	return nil
+}
+
+// Now is the clock that decisions are taken by.
+func (db *DB) Now(ctx context.Context) (time.Time, error) {
+	if db.clock != nil {
+		return db.clock().UTC().Truncate(time.Microsecond), nil
+	}
+	var now time.Time
+	err := db.read.QueryRowContext(ctx, "SELECT clock_timestamp()").Scan(Moment{&now})
+	return now, failed("read the clock", err)
+}
+
+// InstallationID names this database.
+func (db *DB) InstallationID(ctx context.Context) (id string, err error) {
+	err = db.read.QueryRowContext(ctx, "SELECT CAST(id AS text) FROM installation").Scan(&id)
+	return id, failed("read the installation", err)
+}
+
+// failed says what a failed read was about. The database could not answer, so to the caller
+// the ledger is unavailable.
+func failed(what string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return ledger.Unavailable(fmt.Errorf("%s: %w", what, err))
+}
+
+// rows runs a query and hands each row to scan.
+func (db *DB) rows(ctx context.Context, what, query string, args []any, scan func(*sql.Rows) error) error {
+	rows, err := db.read.QueryContext(ctx, db.dialect.SQL(query), args...)
+	if err != nil {
+		return failed(what, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return failed(what, err)
+		}
+	}
+	return failed(what, rows.Err())
+}
+
+// where collects conditions and their arguments.
+type where struct {
+	dialect Dialect
+	parts   []string
+	args    []any
+}
+
+// add adds a condition; each ? in it takes the next argument.
+func (w *where) add(condition string, args ...any) {
+	for _, a := range args {
+		if t, ok := a.(time.Time); ok {
+			a = w.dialect.Time(t)
+		}
+		w.args = append(w.args, a)
+		condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(w.args)), 1)
+	}
+	w.parts = append(w.parts, condition)
+}
+
+func (w *where) String() string { return " WHERE " + strings.Join(w.parts, " AND ") }
+
+// limit keeps a page within 1–200 rows.
+func limit(n int) int { return min(max(n, 1), 200) }

@@ -1,0 +1,213 @@
+// Package migrations holds the schema of the ledger for PostgreSQL and SQLite and brings a
+// database up to it.
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed postgres/*.sql sqlite/*.sql
+var files embed.FS
+
+// Dialect is the database that a schema is for.
+type Dialect string
+
+// The databases.
+const (
+	Postgres Dialect = "postgres"
+	SQLite   Dialect = "sqlite"
+)
+
+// Migration is one step of the schema.
+type Migration struct {
+	Version int64
+	Name    string
+	Applied bool
+	At      time.Time // when it was applied; zero while it is not
+}
+
+// Up applies what is missing and returns how many steps that were. Two at once are fine: on
+// PostgreSQL they wait for each other behind an advisory lock, on SQLite behind the file's.
+// ANALYZE follows, since plans made while a table was empty scan it for ever after.
+func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
+	if d == SQLite {
+		return upSQLite(ctx, db)
+	}
+	p, err := provider(ctx, db, d)
+	if err != nil {
+		return 0, err
+	}
+	done, err := p.Up(ctx)
+	if err != nil {
+		return len(done), fmt.Errorf("migrate: %w", err)
+	}
+	if len(done) > 0 {
+		_, err = db.ExecContext(ctx, "ANALYZE accounts, credit_transactions, grants, adjustments, jobs, open_jobs, ended_jobs, attempts, workers")
+	}
+	return len(done), err
+}
+
+// upSQLite tries again while another process migrates the same file: goose reads the version
+// before it writes, and SQLite makes the slower one start over.
+func upSQLite(ctx context.Context, db *sql.DB) (applied int, err error) {
+	for try := 0; ; try++ {
+		var p *goose.Provider
+		if p, err = provider(ctx, db, SQLite); err != nil {
+			return 0, err
+		}
+		done, err := p.Up(ctx)
+		if err == nil {
+			if len(done) > 0 {
+				_, err = db.ExecContext(ctx, "ANALYZE")
+			}
+			return len(done), err
+		}
+		if try == 20 || ctx.Err() != nil {
+			return 0, fmt.Errorf("migrate: %w", err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// Status lists all steps.
+func Status(ctx context.Context, db *sql.DB, d Dialect) ([]Migration, error) {
+	p, err := provider(ctx, db, d)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := p.Status(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("migration status: %w", err)
+	}
+	list := make([]Migration, 0, len(steps))
+	for _, s := range steps {
+		list = append(list, Migration{s.Source.Version, s.Source.Path, s.State == goose.StateApplied, s.AppliedAt})
+	}
+	return list, nil
+}
+
+// Check returns nil when the schema is exactly this program's, and otherwise one sentence
+// that says what to do.
+func Check(ctx context.Context, db *sql.DB, d Dialect) error {
+	want, err := newest(d)
+	if err != nil {
+		return err
+	}
+	exists := `SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'goose_db_version'`
+	if d == SQLite {
+		exists = `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'`
+	}
+	var tables int
+	if err := db.QueryRowContext(ctx, exists).Scan(&tables); err != nil {
+		return fmt.Errorf("read the schema version: %w", err)
+	}
+	if tables == 0 {
+		return errors.New("the database has no Makegood tables yet: run `makegood migrate up`")
+	}
+	var have int64
+	if err := db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&have); err != nil {
+		return fmt.Errorf("read the schema version: %w", err)
+	}
+	switch {
+	case have < want:
+		return fmt.Errorf("the database is older than this program (schema %d, this program needs %d): run `makegood migrate up`", have, want)
+	case have > want:
+		return fmt.Errorf("the database is newer than this program (schema %d, this program knows %d): use a newer program", have, want)
+	}
+	return nil
+}
+
+// newest is the version of the last step.
+func newest(d Dialect) (int64, error) {
+	names, err := fs.Glob(files, string(d)+"/*.sql")
+	if err != nil {
+		return 0, err
+	}
+	var top int64
+	for _, name := range names {
+		v, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, err
+		}
+		top = max(top, v)
+	}
+	return top, nil
+}
+
+func provider(ctx context.Context, db *sql.DB, d Dialect) (*goose.Provider, error) {
+	dir, err := fs.Sub(files, string(d))
+	if err != nil {
+		return nil, err
+	}
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
+	dialect := goose.DialectSQLite3
+	if d == Postgres {
+		dialect = goose.DialectPostgres
+		locker, err := locker(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	return goose.NewProvider(dialect, db, dir, options...)
+}
+
+// locker keeps two migrations of one schema apart. Advisory locks belong to the database, so
+// the key is the schema's name: two schemas do not wait for each other.
+func locker(ctx context.Context, db *sql.DB) (lock.SessionLocker, error) {
+	var schema sql.NullString
+	if err := db.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema); err != nil {
+		return nil, fmt.Errorf("connect to the database: %w", err)
+	}
+	if !schema.Valid {
+		return nil, errors.New("the search_path names no schema that exists: create it first")
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("makegood:" + schema.String))
+	return lock.NewPostgresSessionLocker(lock.WithLockID(int64(h.Sum64()))) //nolint:gosec // any 64 bits will do
+}
+
+// GrantAppRole gives a PostgreSQL role what the programs need and no more: entries can be
+// read and added, never changed. The role must exist.
+func GrantAppRole(ctx context.Context, db *sql.DB, role string) error {
+	var exists bool
+	if err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = $1)", role).Scan(&exists); err != nil {
+		return fmt.Errorf("look for role %s: %w", role, err)
+	}
+	if !exists {
+		return fmt.Errorf("role %q does not exist: create it first, with CREATE ROLE … LOGIN", role)
+	}
+	var schema string
+	if err := db.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema); err != nil {
+		return err
+	}
+	r, s := pgx.Identifier{role}.Sanitize(), pgx.Identifier{schema}.Sanitize()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
+	for _, statement := range []string{
+		"GRANT USAGE ON SCHEMA " + s + " TO " + r,
+		"REVOKE ALL ON credit_transactions FROM PUBLIC, " + r,
+		"GRANT SELECT, INSERT ON credit_transactions TO " + r,
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, grants, adjustments, jobs, open_jobs, ended_jobs, attempts, workers, relays, sweeps TO " + r,
+		"GRANT SELECT ON installation, goose_db_version TO " + r,
+	} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("grant to role %s: %w", role, err)
+		}
+	}
+	return tx.Commit()
+}
