@@ -1,0 +1,119 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/json"
+
+	"github.com/makegood/makegood/ledger"
+	"github.com/makegood/makegood/ledger/internal/reads"
+)
+
+// What a transaction loads. Each list is one JSON parameter, so that one prepared statement
+// serves batches of every size; TestLoadsProbe holds them to the indexes.
+const (
+	inIDs   = " IN (SELECT value FROM json_each(?1))"
+	inPairs = " IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))"
+
+	accountsByName = "SELECT " + reads.AccountColumns + reads.AccountFrom + " WHERE (a.tenant, a.name)" + inPairs
+	accountsByID   = "SELECT " + reads.AccountColumns + reads.AccountFrom + " WHERE a.id" + inIDs
+
+	jobsByID   = "SELECT " + reads.JobColumns + reads.JobFrom + " WHERE j.job_id" + inIDs
+	jobsByKey  = "SELECT " + reads.JobColumns + reads.JobFrom + " WHERE (j.tenant, j.key)" + inPairs
+	attemptsOf = "SELECT " + reads.AttemptColumns + reads.AttemptFrom + " WHERE x.job_id" + inIDs + " ORDER BY x.job_id, x.n"
+
+	grantsByID  = "SELECT " + reads.GrantColumns + reads.GrantFrom + " WHERE g.id" + inIDs
+	grantsByKey = "SELECT " + reads.GrantColumns + reads.GrantFrom + " WHERE (g.tenant, g.key)" + inPairs
+
+	adjustmentsByID  = "SELECT " + reads.AdjustmentColumns + reads.AdjustmentFrom + " WHERE d.id" + inIDs
+	adjustmentsByKey = "SELECT " + reads.AdjustmentColumns + reads.AdjustmentFrom + " WHERE (d.tenant, d.key)" + inPairs
+
+	creditedTo = "SELECT about_job, sum(delta) FROM credit_transactions WHERE about_job" + inIDs + " AND kind = 'adjust' GROUP BY about_job"
+)
+
+var loads = []string{accountsByName, accountsByID, jobsByID, jobsByKey, attemptsOf, grantsByID, grantsByKey, adjustmentsByID,
+	adjustmentsByKey, creditedTo}
+
+// load fills the Book with the rows that names names. A job, grant or adjustment found, by
+// whatever name, brings its account along: an answer tells its balance. Accounts come last
+// here for that; the lock that covers them all is held already.
+func (t *transaction) load(b *ledger.Book, n *ledger.Names) error {
+	var owners []string // account ids
+	job := func(j *ledger.Job) { b.LoadJob(j); owners = append(owners, j.AccountID) }
+	fetch(t, jobsByID, append(n.Jobs[:len(n.Jobs):len(n.Jobs)], n.JobRefs...), reads.ScanJob, job)
+	fetch(t, jobsByKey, pairs(n.JobKeys), reads.ScanJob, job)
+	fetch(t, attemptsOf, n.Jobs, reads.ScanAttempt, b.LoadAttempt)
+
+	grant := func(g *ledger.Grant) { b.LoadGrant(g); owners = append(owners, g.AccountID) }
+	fetch(t, grantsByID, n.Grants, reads.ScanGrant, grant)
+	fetch(t, grantsByKey, pairs(n.GrantKeys), reads.ScanGrant, grant)
+
+	adjustment := func(a *ledger.Adjustment) { b.LoadAdjustment(a); owners = append(owners, a.AccountID) }
+	fetch(t, adjustmentsByID, n.Adjustments, reads.ScanAdjustment, adjustment)
+	fetch(t, adjustmentsByKey, pairs(n.AdjustKeys), reads.ScanAdjustment, adjustment)
+	fetch(t, creditedTo, n.Credited, scanCredited, func(c credited) { b.LoadCredited(c.job, c.sum) })
+
+	loaded := map[string]bool{} // an account is loaded once, since its head is changed in place
+	account := func(a *ledger.Account) {
+		if !loaded[a.ID] {
+			loaded[a.ID] = true
+			b.LoadAccount(a)
+		}
+	}
+	names := make([][2]string, len(n.Accounts))
+	for i, a := range n.Accounts {
+		names[i] = [2]string{a.Tenant, a.Name}
+	}
+	fetch(t, accountsByName, names, reads.ScanAccount, account)
+	fetch(t, accountsByID, owners, reads.ScanAccount, account)
+	return t.err
+}
+
+// fetch hands the rows of a prepared query over a list to load. An empty list is no query, and
+// after an error nothing more is asked.
+func fetch[L, R any](t *transaction, query string, list []L, scan func(reads.Row) (R, error), load func(R)) {
+	if t.err != nil || len(list) == 0 {
+		return
+	}
+	raw, err := json.Marshal(list)
+	if err != nil { // lists of texts
+		panic(err)
+	}
+	rows, err := t.StmtContext(t.ctx, t.statements[query]).QueryContext(t.ctx, string(raw))
+	if err != nil {
+		t.err = err
+		return
+	}
+	t.err = scanAll(rows, scan, load)
+}
+
+func scanAll[R any](rows *sql.Rows, scan func(reads.Row) (R, error), load func(R)) error {
+	defer rows.Close()
+	for rows.Next() {
+		row, err := scan(rows)
+		if err != nil {
+			return err
+		}
+		load(row)
+	}
+	return rows.Err()
+}
+
+// pairs spells keys as json_each reads them.
+func pairs(keys []ledger.TenantKey) [][2]string {
+	list := make([][2]string, len(keys))
+	for i, k := range keys {
+		list[i] = [2]string{k.Tenant, k.Key}
+	}
+	return list
+}
+
+// credited is the sum of the adjustments about one job.
+type credited struct {
+	job string
+	sum int64
+}
+
+func scanCredited(r reads.Row) (c credited, err error) {
+	err = r.Scan(&c.job, &c.sum)
+	return c, err
+}
