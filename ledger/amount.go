@@ -15,13 +15,13 @@ const MaxAmount = 1<<53 - 1
 // inBounds reports whether n lies within ±MaxAmount.
 func inBounds(n int64) bool { return -MaxAmount <= n && n <= MaxAmount }
 
-// add returns a+b, both within bounds, or an error that names what would go beyond.
-func add(what string, a, b int64) (int64, error) {
+// checkSum refuses a+b beyond the bounds; what names the field to blame.
+func checkSum(what string, a, b int64) error {
 	// Two amounts of 53 bits cannot wrap 63, so the sum is exact before it is judged.
-	if sum := a + b; inBounds(sum) {
-		return sum, nil
+	if inBounds(a + b) {
+		return nil
 	}
-	return 0, invalid(what, "would leave ±%d, the range of a balance", int64(MaxAmount))
+	return invalid(what, "would leave ±%d, the range of a balance", int64(MaxAmount))
 }
 
 // Amount is a count of credits as people and programs write it: a JSON number, or text on a

@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -199,13 +198,4 @@ func (c *Changes) SortedTouched() []*Job {
 	}
 	slices.SortFunc(list, func(x, y *Job) int { return cmp.Compare(x.ID, y.ID) })
 	return list
-}
-
-// mustJSON marshals a value that is always JSON.
-func mustJSON(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return raw
 }

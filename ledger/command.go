@@ -26,8 +26,7 @@ func jobLock(id string) string         { return "j:" + id }
 // jobCommand is what commands on an existing job share.
 type jobCommand struct{ id string }
 
-func (c jobCommand) names(n *Names)     { n.Jobs = append(n.Jobs, c.id) }
-func (c jobCommand) lockKeys() []string { return []string{jobLock(c.id)} }
+func (c jobCommand) names(n *Names) { n.Jobs = append(n.Jobs, c.id) }
 
 // ending describes how a job ends.
 type ending struct {

@@ -98,7 +98,7 @@ func (c *GrantCredits) decide(b *Book) (any, error) {
 	}
 	a := b.accounts[c.AccountName]
 	if a != nil {
-		if _, err := add("amount", a.Balance, c.Amount); err != nil {
+		if err := checkSum("amount", a.Balance, c.Amount); err != nil {
 			return nil, err
 		}
 		if a.Status != AccountActive {
@@ -192,7 +192,7 @@ func (c *AdjustCredits) decide(b *Book) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := add("amount", a.Balance, c.Amount); err != nil {
+	if err := checkSum("amount", a.Balance, c.Amount); err != nil {
 		return nil, err
 	}
 	if c.AboutJob != "" {

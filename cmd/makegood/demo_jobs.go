@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/makegood/makegood/ledger"
+	"github.com/makegood/makegood/provider/local"
+)
+
+// promptLine is one line of a prompts file.
+type promptLine struct {
+	n       int
+	input   json.RawMessage
+	Account string  `json:"account"`
+	Type    string  `json:"type"`
+	Prompt  string  `json:"prompt"`
+	Size    *string `json:"size"`
+	Style   *string `json:"style"`
+	Seed    *int64  `json:"seed"`
+	Key     string  `json:"key"`
+}
+
+// readPrompts reads a prompts file. A malformed line is named, and the others go on.
+func readPrompts(file string) (lines []promptLine, malformed []string, err error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, ledger.Invalid("prompts", err.Error())
+	}
+	scanner := bufio.NewScanner(bytes.NewReader(raw))
+	scanner.Buffer(nil, 2*ledger.MaxInputLen)
+	for n := 1; scanner.Scan(); n++ {
+		text := bytes.TrimSpace(scanner.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		line := promptLine{n: n}
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.DisallowUnknownFields()
+		err := dec.Decode(&line)
+		if err == nil && (line.Account == "" || line.Prompt == "" || line.Type != local.Type) {
+			err = fmt.Errorf("needs account, prompt, and the type %q", local.Type)
+		}
+		if err != nil {
+			malformed = append(malformed, fmt.Sprintf("%s:%d: %v", file, n, err))
+			continue
+		}
+		line.input, err = json.Marshal(map[string]any{"prompt": line.Prompt, "size": line.Size, "style": line.Style, "seed": line.Seed})
+		if err != nil {
+			return nil, nil, err
+		}
+		lines = append(lines, line)
+	}
+	return lines, malformed, scanner.Err()
+}
+
+// submit orders one picture by its prompt.
+func (d *demo) submit(ctx context.Context, account, prompt string, attempts int) (string, error) {
+	input, err := json.Marshal(map[string]string{"prompt": prompt})
+	if err != nil {
+		return "", err
+	}
+	id, err := d.order(ctx, account, input, "", attempts)
+	if err == nil {
+		d.titles[id] = prompt
+	}
+	return id, err
+}
+
+func (d *demo) order(ctx context.Context, account string, input json.RawMessage, key string, attempts int) (string, error) {
+	cost, units, err := d.app.Estimate(local.Type, input)
+	if err != nil {
+		return "", err
+	}
+	opened, err := d.app.Client.Submit(ctx, ledger.OpenJob{AccountName: d.name(account), Type: local.Type, Key: key, Cost: cost,
+		Units: units, Input: input, MaxAttempts: attempts, MaxWait: d.app.Config.MaxWait})
+	if err != nil {
+		return "", err
+	}
+	if id := opened.Job.ID; !slices.Contains(d.jobs, id) {
+		d.jobs = append(d.jobs, id)
+	}
+	return opened.Job.ID, nil
+}
+
+// await reads a job until it is as asked.
+func (d *demo) await(ctx context.Context, id string, until func(ledger.Job) bool) error {
+	for {
+		j, err := d.app.Ledger.Job(ctx, d.Tenant, id)
+		if err != nil {
+			return err
+		}
+		if until(j) {
+			return nil
+		}
+		if err := wait(ctx); err != nil {
+			return fmt.Errorf("job %s is still %s: %w", id, j.State(), err)
+		}
+	}
+}
+
+func wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pollEvery):
+		return nil
+	}
+}
+
+// watch shows each job as it ends, until all have.
+func (d *demo) watch(ctx context.Context) error {
+	for len(d.ended) < len(d.jobs) {
+		for _, id := range d.jobs {
+			if _, over := d.ended[id]; over {
+				continue
+			}
+			j, err := d.app.Ledger.Job(ctx, d.Tenant, id)
+			if err != nil {
+				return err
+			}
+			if j.End != nil {
+				d.ended[id] = j
+				d.say("%2d of %d  %-9s %-18s %s", len(d.ended), len(d.jobs), j.End.State, j.End.Reason, d.titles[id])
+			}
+		}
+		if err := wait(ctx); err != nil {
+			return fmt.Errorf("%d of %d jobs have not ended: %w", len(d.jobs)-len(d.ended), len(d.jobs), err)
+		}
+	}
+	return nil
+}
+
+func (d *demo) say(format string, args ...any) {
+	fmt.Printf("%6.1fs  %s\n", time.Since(d.started).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (d *demo) fault(format string, args ...any) {
+	d.faults = append(d.faults, fmt.Sprintf(format, args...))
+}
+
+// child is a process of the demo's.
+type child struct {
+	cmd  *exec.Cmd
+	log  *os.File
+	dead bool
+}
+
+// spawn starts this program again as a worker or a scheduler, with its log beside the pictures.
+func (d *demo) spawn(what string) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(filepath.Join(d.dir, what+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, what)
+	cmd.Env, cmd.Stdout, cmd.Stderr = d.environ, log, log
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &child{cmd: cmd, log: log}, nil
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+func (c *child) kill() { c.end(syscall.SIGKILL) }
+
+// stop lets the process finish; one that does not is killed.
+func (c *child) stop() {
+	killer := time.AfterFunc(5*time.Second, func() { _ = c.cmd.Process.Kill() })
+	defer killer.Stop()
+	c.end(syscall.SIGTERM)
+}
+
+func (c *child) end(sig syscall.Signal) {
+	if c.dead {
+		return
+	}
+	c.dead = true
+	_ = c.cmd.Process.Signal(sig)
+	_ = c.cmd.Wait()
+	_ = c.log.Close()
+}

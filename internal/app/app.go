@@ -1,0 +1,129 @@
+// Package app wires the programs together from their configuration: which store, which
+// queue, which generators. cmd/worker, cmd/scheduler and cmd/makegood are thin around it.
+package app
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // migrations connect as the owner, apart from the pool
+	"github.com/redis/go-redis/v9"
+	_ "modernc.org/sqlite" // likewise
+
+	"github.com/makegood/makegood/internal/config"
+	"github.com/makegood/makegood/ledger"
+	"github.com/makegood/makegood/ledger/postgres"
+	"github.com/makegood/makegood/ledger/sqlite"
+	"github.com/makegood/makegood/migrations"
+	"github.com/makegood/makegood/provider"
+	"github.com/makegood/makegood/provider/local"
+	"github.com/makegood/makegood/tasks"
+)
+
+// App is a ledger with what is needed to submit and read jobs.
+type App struct {
+	Config config.Config
+	Log    *slog.Logger
+	Ledger *ledger.Ledger
+	Redis  redis.UniversalClient // nil when the queue lives in another process
+	Client *tasks.Client
+	Types  map[string]provider.Provider // job type → who makes it
+
+	store ledger.Store
+}
+
+// Open connects to the ledger, which must be migrated, and to the queue, which may be away:
+// jobs are accepted and wait.
+func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error) {
+	store, err := openStore(ctx, cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	lanes := 4
+	if _, isSQLite := cfg.SQLiteFile(); isSQLite {
+		lanes = 1 // one writer
+	}
+	a := &App{Config: cfg, Log: log, store: store, Ledger: ledger.New(store, ledger.Options{Lanes: lanes, Logger: log})}
+	if cfg.RedisURL != config.Embedded {
+		if a.Redis, err = tasks.RedisClient(cfg.RedisURL); err != nil {
+			a.Close()
+			return nil, err
+		}
+	}
+	a.Client = tasks.NewClient(a.Ledger, a.Redis, tasks.ClientOptions{Logger: log})
+	if a.Types, err = generators(); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (ledger.Store, error) {
+	if file, ok := cfg.SQLiteFile(); ok {
+		return sqlite.Open(ctx, file, sqlite.Options{Logger: log})
+	}
+	return postgres.Open(ctx, cfg.DatabaseURL, postgres.Options{Logger: log})
+}
+
+// generators are the providers that this program knows, by job type.
+func generators() (map[string]provider.Provider, error) {
+	pictures, err := local.New(demonstration()...)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]provider.Provider{local.Type: pictures}, nil
+}
+
+// Close lets go of everything.
+func (a *App) Close() {
+	if a.Client != nil {
+		a.Client.Close()
+	}
+	a.Ledger.Close()
+	if a.Redis != nil {
+		_ = a.Redis.Close()
+	}
+	_ = a.store.Close()
+}
+
+// Estimate says what an input of a type costs, in credits, and how many units it asks for.
+func (a *App) Estimate(jobType string, input json.RawMessage) (cost int64, units int, err error) {
+	p, ok := a.Types[jobType]
+	if !ok {
+		return 0, 0, ledger.Invalid("type", fmt.Sprintf("%q is no job type of this installation; it makes: %s", jobType, local.Type))
+	}
+	e, err := p.Estimate(input)
+	if bad, ok := errors.AsType[*provider.InputError](err); ok {
+		return 0, 0, ledger.Invalid("input."+bad.Field, bad.Detail)
+	}
+	return e.Cost, e.Units, err
+}
+
+// OwnerDB opens the database as the role that owns the tables, for migrations.
+func OwnerDB(cfg config.Config) (*sql.DB, migrations.Dialect, error) {
+	url := cfg.MigrateDatabaseURL
+	if url == "" {
+		url = cfg.DatabaseURL
+	}
+	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		db, err := sql.Open("sqlite", "file:"+file+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_txlock=immediate")
+		return db, migrations.SQLite, err
+	}
+	db, err := sql.Open("pgx", url)
+	return db, migrations.Postgres, err
+}
+
+// Migrate brings the schema up to this program's version.
+func Migrate(ctx context.Context, cfg config.Config) (applied int, err error) {
+	db, dialect, err := OwnerDB(cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	return migrations.Up(ctx, db, dialect)
+}

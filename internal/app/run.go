@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/makegood/makegood/internal/telemetry"
+	"github.com/makegood/makegood/reconciler"
+	"github.com/makegood/makegood/tasks"
+)
+
+// grace is how long past its deadline an attempt of a live worker is left alone.
+const grace = 5 * time.Second
+
+// Work runs a worker until ctx ends, then lets its jobs finish or gives them back.
+func (a *App) Work(ctx context.Context) error {
+	artifacts, err := tasks.OpenArtifacts(ctx, a.Config.ArtifactsURL)
+	if err != nil {
+		return err
+	}
+	defer artifacts.Close()
+	mux := tasks.NewMux()
+	for jobType, p := range a.Types {
+		mux.HandleFunc(jobType, tasks.Provider(p))
+	}
+	c := a.Config
+	return tasks.NewWorker(tasks.WorkerOptions{Ledger: a.Ledger, Redis: a.Redis, Mux: mux, Artifacts: artifacts,
+		Concurrency: c.WorkerConcurrency, LeaseTTL: c.LeaseTTL, AttemptTimeout: c.AttemptTimeout,
+		ShutdownTimeout: c.ShutdownTimeout, MaxStarts: c.MaxStarts, MaxAttempts: c.MaxAttempts, Logger: a.Log}).Run(ctx)
+}
+
+// Schedule runs the relay, the watcher and the sweep until ctx ends. Two may run.
+func (a *App) Schedule(ctx context.Context) error {
+	c := a.Config
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		return tasks.NewRelay(tasks.RelayOptions{Ledger: a.Ledger, Redis: a.Redis, Interval: c.RelayInterval,
+			OrphanThreshold: c.OrphanThreshold, Logger: a.Log}).Run(ctx)
+	})
+	g.Go(func() error {
+		return tasks.NewWatcher(tasks.WatcherOptions{Ledger: a.Ledger, Interval: c.RelayInterval, LeaseTTL: c.LeaseTTL,
+			Grace: grace, Logger: a.Log}).Run(ctx)
+	})
+	g.Go(func() error { return a.Reconciler().Run(ctx, c.SweepInterval) })
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// Reconciler builds the sweep.
+func (a *App) Reconciler() *reconciler.Reconciler {
+	c := a.Config
+	return reconciler.New(reconciler.Options{Ledger: a.Ledger, OrphanThreshold: c.OrphanThreshold, MaxQueueOutage: c.MaxQueueOutage,
+		AttemptGrace: grace, MaxStarts: c.MaxStarts, Logger: a.Log})
+}
+
+// Serve answers /healthz and /readyz on the configured address while run runs; without an
+// address it only runs. ready is told the URL, "" without one.
+func (a *App) Serve(ctx context.Context, run func(context.Context) error, ready func(url string)) error {
+	if a.Config.ListenAddr == "" {
+		ready("")
+		return run(ctx)
+	}
+	ln, err := telemetry.Listen(a.Config.ListenAddr)
+	if err != nil {
+		return err
+	}
+	health := a.health()
+	serveCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	context.AfterFunc(ctx, health.Drain)
+	g, _ := errgroup.WithContext(serveCtx)
+	g.Go(func() error { return telemetry.Serve(serveCtx, ln, health.Handler(), a.Log) })
+	ready(telemetry.URL(ln))
+	err = run(ctx)
+	stop()
+	return errors.Join(err, g.Wait())
+}
+
+func (a *App) health() *telemetry.Health {
+	h := &telemetry.Health{Dependencies: []telemetry.Dependency{{Name: "ledger", Check: func(ctx context.Context) error {
+		_, err := a.Ledger.Now(ctx)
+		return err
+	}}}}
+	if a.Redis != nil {
+		h.Dependencies = append(h.Dependencies, telemetry.Dependency{Name: "redis", Check: func(ctx context.Context) error {
+			if err := a.Redis.Ping(ctx).Err(); err != nil {
+				return fmt.Errorf("jobs are accepted and wait: %w", err)
+			}
+			return nil
+		}})
+	}
+	return h
+}

@@ -1,0 +1,105 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/makegood/makegood/provider"
+)
+
+// Job is what a handler is given.
+type Job struct {
+	ID, Key, Tenant, Account, Type string
+	Input                          json.RawMessage
+	Units                          int   // asked for
+	Cost                           int64 // held, in credits
+	Attempt                        int   // 1 for the first
+	Token                          string
+
+	report func(percent int, text string)
+}
+
+// Progress reports how far the job is: a percentage, kept within 0–100, and a line. Reports
+// may come as often as the handler likes; the newest is kept.
+func (j Job) Progress(percent int, text string) {
+	if j.report != nil {
+		j.report(min(max(percent, 0), 100), text)
+	}
+}
+
+// Result is what a handler made.
+type Result struct {
+	Outputs []provider.Output
+	Text    string
+	Units   int    // delivered; 0 means all that were asked for, fewer is a partial delivery
+	Cost    *int64 // credits; nil means what was held
+	Usage   map[string]int64
+}
+
+// HandlerFunc makes what a job asks for. Errors are retried with growing waits until the
+// job's attempts are used up; Permanent ends the job at once, RetryAfter names the wait. Its
+// context ends when the attempt's time is over or somebody cancelled the job.
+type HandlerFunc func(ctx context.Context, job Job) (Result, error)
+
+// Permanent marks an error that no retry mends: the job fails and is refunded.
+func Permanent(err error) error { return provider.Permanent(err) }
+
+// RetryAfter marks an error that is worth another attempt after a wait.
+func RetryAfter(err error, d time.Duration) error { return provider.RetryAfter(err, d) }
+
+// Mux finds the handler of a job's type. It is safe for concurrent use.
+type Mux struct {
+	mu       sync.RWMutex
+	handlers map[string]HandlerFunc
+}
+
+// NewMux makes a Mux without handlers.
+func NewMux() *Mux { return &Mux{handlers: map[string]HandlerFunc{}} }
+
+// DefaultMux is what HandleFunc fills and a Worker without a Mux uses.
+var DefaultMux = NewMux()
+
+// HandleFunc plugs a generator for a job type into DefaultMux.
+func HandleFunc(jobType string, h HandlerFunc) { DefaultMux.HandleFunc(jobType, h) }
+
+// HandleFunc plugs a generator for a job type in. A type has one handler; a second panics.
+func (m *Mux) HandleFunc(jobType string, h HandlerFunc) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, dup := m.handlers[jobType]; dup {
+		panic("tasks: two handlers for job type " + jobType)
+	}
+	m.handlers[jobType] = h
+}
+
+// handler finds a handler. A type that has none fails for good: the job is refunded rather
+// than passed around among workers that cannot do it.
+func (m *Mux) handler(jobType string) HandlerFunc {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if h, ok := m.handlers[jobType]; ok {
+		return h
+	}
+	return func(context.Context, Job) (Result, error) {
+		return Result{}, Permanent(fmt.Errorf("this worker has no handler for jobs of type %q", jobType))
+	}
+}
+
+// Provider runs jobs on a provider.
+func Provider(p provider.Provider) HandlerFunc {
+	return func(ctx context.Context, job Job) (Result, error) {
+		made, err := p.Generate(ctx, provider.Request{JobID: job.ID, Key: fmt.Sprintf("%s:%d", job.ID, job.Attempt), Type: job.Type, Input: job.Input},
+			job.Progress)
+		if err != nil {
+			if _, bad := errors.AsType[*provider.InputError](err); bad {
+				err = Permanent(err)
+			}
+			return Result{}, err
+		}
+		return Result{Outputs: made.Outputs, Text: made.Text, Units: made.Units, Cost: &made.Cost, Usage: made.Usage}, nil
+	}
+}
