@@ -83,7 +83,7 @@ func (c *GrantCredits) names(n *Names) {
 func (c *GrantCredits) lockKeys() []string { return []string{accountLock(c.AccountName)} }
 
 func (c *GrantCredits) decide(b *Book) (any, error) {
-	print := fingerprint("grant", c.Name, c.Amount, c.Reason, c.Source)
+	meant := fingerprint("grant", c.Name, c.Amount, c.Reason, c.Source)
 	g := b.grants[c.ID]
 	if c.Key != "" {
 		if keyed := b.grantByKey[TenantKey{c.Tenant, c.Key}]; keyed != nil {
@@ -91,7 +91,7 @@ func (c *GrantCredits) decide(b *Book) (any, error) {
 		}
 	}
 	if g != nil {
-		if err := sameContent(g.Tenant == c.Tenant && g.Key == c.Key, g.Fingerprint, print); err != nil {
+		if err := sameContent(g.Tenant == c.Tenant && g.Key == c.Key, g.Fingerprint, meant); err != nil {
 			return nil, err
 		}
 		return Granted{Grant: *g, Balance: b.accountByID[g.AccountID].Balance, Replayed: g.ID != c.ID}, nil
@@ -109,7 +109,7 @@ func (c *GrantCredits) decide(b *Book) (any, error) {
 	}
 	e := b.record(a, Entry{Kind: KindGrant, Delta: c.Amount, JobID: c.ID, Reason: c.Source, Actor: ActorClient})
 	g = &Grant{ID: c.ID, Key: c.Key, Tenant: c.Tenant, AccountID: a.ID, Account: a.Name, Amount: c.Amount, Source: c.Source,
-		Priority: DefaultPriority, Reason: c.Reason, Actor: c.Actor, CreatedAt: e.CreatedAt, Fingerprint: print}
+		Priority: DefaultPriority, Reason: c.Reason, Actor: c.Actor, CreatedAt: e.CreatedAt, Fingerprint: meant}
 	b.LoadGrant(g)
 	b.changes.Grants = append(b.changes.Grants, g)
 	return Granted{Grant: *g, Balance: a.Balance}, nil
@@ -175,7 +175,7 @@ func (c *AdjustCredits) names(n *Names) {
 func (c *AdjustCredits) lockKeys() []string { return []string{accountLock(c.AccountName)} }
 
 func (c *AdjustCredits) decide(b *Book) (any, error) {
-	print := fingerprint("adjust", c.Name, c.Amount, c.AboutJob, c.Reason)
+	meant := fingerprint("adjust", c.Name, c.Amount, c.AboutJob, c.Reason)
 	earlier := b.adjusts[c.ID]
 	if c.Key != "" {
 		if keyed := b.adjustByKey[TenantKey{c.Tenant, c.Key}]; keyed != nil {
@@ -183,7 +183,7 @@ func (c *AdjustCredits) decide(b *Book) (any, error) {
 		}
 	}
 	if earlier != nil {
-		if err := sameContent(earlier.Tenant == c.Tenant && earlier.Key == c.Key, earlier.Fingerprint, print); err != nil {
+		if err := sameContent(earlier.Tenant == c.Tenant && earlier.Key == c.Key, earlier.Fingerprint, meant); err != nil {
 			return nil, err
 		}
 		return Adjusted{Adjustment: *earlier, Balance: b.accountByID[earlier.AccountID].Balance, Replayed: earlier.ID != c.ID}, nil
@@ -203,7 +203,7 @@ func (c *AdjustCredits) decide(b *Book) (any, error) {
 	}
 	e := b.record(a, Entry{Kind: KindAdjust, Delta: c.Amount, JobID: c.ID, AboutJob: c.AboutJob, Reason: "adjust", Actor: ActorClient})
 	adj := &Adjustment{ID: c.ID, Key: c.Key, Tenant: c.Tenant, AccountID: a.ID, Account: a.Name, Amount: c.Amount,
-		AboutJob: c.AboutJob, Reason: c.Reason, Actor: c.Actor, CreatedAt: e.CreatedAt, Fingerprint: print}
+		AboutJob: c.AboutJob, Reason: c.Reason, Actor: c.Actor, CreatedAt: e.CreatedAt, Fingerprint: meant}
 	b.LoadAdjustment(adj)
 	b.changes.Adjustments = append(b.changes.Adjustments, adj)
 	return Adjusted{Adjustment: *adj, Balance: a.Balance}, nil

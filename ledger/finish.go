@@ -1,6 +1,9 @@
 package ledger
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // CompleteJob delivers a job: the first success wins, from whatever attempt. The result is
 // readable only after the commit.
@@ -114,10 +117,8 @@ func (b *Book) fence(j *Job, token string, again ...AttemptOutcome) (any, error)
 		return nil, nil
 	}
 	if past := b.pastAttempt(j.ID, token); past != nil {
-		for _, outcome := range again {
-			if past.Outcome == outcome {
-				return Failed{Job: j.clone(), Replayed: true}, nil
-			}
+		if slices.Contains(again, past.Outcome) {
+			return Failed{Job: j.clone(), Replayed: true}, nil
 		}
 	}
 	if j.End != nil {

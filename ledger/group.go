@@ -242,7 +242,7 @@ func attempt(store Store, batch []*call) (answers []answer, culprit int, err err
 	err = store.Transact(context.Background(), &names, func(b *Book) error {
 		answers, culprit = make([]answer, len(batch)), -1
 		for i, c := range batch {
-			value, err, panicked := decide(c.cmd, b)
+			value, panicked, err := decide(c.cmd, b)
 			if panicked {
 				culprit = i
 				return err
@@ -255,12 +255,12 @@ func attempt(store Store, batch []*call) (answers []answer, culprit int, err err
 }
 
 // decide shields the batch from a panic in one command.
-func decide(cmd Command, b *Book) (value any, err error, panicked bool) {
+func decide(cmd Command, b *Book) (value any, panicked bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			value, err, panicked = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack()), true
+			value, panicked, err = nil, true, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
 	value, err = cmd.decide(b)
-	return value, err, false
+	return value, false, err
 }

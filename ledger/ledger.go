@@ -87,7 +87,7 @@ func run[A any](ctx context.Context, l *Ledger, cmd Command) (A, error) {
 	if err != nil {
 		return none, err
 	}
-	return value.(A), nil
+	return value.(A), nil //nolint:forcetypeassert,errcheck // each command has one type of answer
 }
 
 // CreateAccount opens an account; the same again is a replay.

@@ -79,7 +79,7 @@ func checkAmount(field string, n, low int64) error {
 	return nil
 }
 
-// checkJSON refuses what is not one JSON document of at most most bytes.
+// checkJSON refuses what is not one JSON document of at most so many bytes.
 func checkJSON(field string, raw json.RawMessage, most int) error {
 	switch {
 	case len(raw) > most:

@@ -114,8 +114,8 @@ func (c *OpenJob) fingerprint() []byte {
 }
 
 func (c *OpenJob) decide(b *Book) (any, error) {
-	print := c.fingerprint()
-	if earlier, err := c.earlier(b, print); earlier != nil || err != nil {
+	meant := c.fingerprint()
+	if earlier, err := c.earlier(b, meant); earlier != nil || err != nil {
 		return earlier, err
 	}
 	a, err := b.account(c.AccountName)
@@ -134,7 +134,7 @@ func (c *OpenJob) decide(b *Book) (any, error) {
 	if c.Cost > 0 && !inBounds(a.Balance-c.Cost) {
 		return nil, invalid("cost", "would leave ±%d, the range of a balance", int64(MaxAmount))
 	}
-	j := c.newJob(b, a, print)
+	j := c.newJob(b, a, meant)
 	b.record(a, Entry{Kind: KindDeduct, Delta: -c.Cost, Floor: -a.Overdraft, JobID: j.ID, Reason: c.Type, Actor: c.Actor})
 	b.LoadJob(j)
 	b.changes.Jobs = append(b.changes.Jobs, j)
@@ -143,7 +143,7 @@ func (c *OpenJob) decide(b *Book) (any, error) {
 }
 
 // earlier finds the job that an earlier run of this command, or of the same key, made.
-func (c *OpenJob) earlier(b *Book, print []byte) (any, error) {
+func (c *OpenJob) earlier(b *Book, meant []byte) (any, error) {
 	j := b.jobs[c.ID]
 	if c.Key != "" {
 		if keyed := b.jobByKey[TenantKey{c.Tenant, c.Key}]; keyed != nil {
@@ -155,7 +155,7 @@ func (c *OpenJob) earlier(b *Book, print []byte) (any, error) {
 		return nil, nil
 	case j.Tenant != c.Tenant || j.Key != c.Key:
 		return nil, refuse(CodeConflict, "job %s exists already as something else", c.ID)
-	case !bytes.Equal(j.Fingerprint, print):
+	case !bytes.Equal(j.Fingerprint, meant):
 		return nil, &Error{Code: CodeKeyReused, Field: "key", Detail: "was used before with other content; use a new key"}
 	}
 	return Opened{Job: j.clone(), Replayed: j.ID != c.ID}, nil
@@ -175,10 +175,10 @@ func (c *OpenJob) checkRetry(b *Book, a *Account) error {
 	return nil
 }
 
-func (c *OpenJob) newJob(b *Book, a *Account, print []byte) *Job {
+func (c *OpenJob) newJob(b *Book, a *Account, meant []byte) *Job {
 	j := &Job{ID: c.ID, Key: c.Key, Tenant: c.Tenant, AccountID: a.ID, Account: a.Name, Type: c.Type, Cost: c.Cost,
 		Units: c.Units, Input: c.Input, Metadata: c.Metadata, MaxAttempts: c.MaxAttempts, RetryOf: c.RetryOf,
-		CreatedAt: b.now, Fingerprint: print}
+		CreatedAt: b.now, Fingerprint: meant}
 	if c.MaxWait > 0 {
 		j.WaitUntil = b.now.Add(c.MaxWait)
 	}

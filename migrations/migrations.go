@@ -175,7 +175,7 @@ func locker(ctx context.Context, db *sql.DB) (lock.SessionLocker, error) {
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("makegood:" + schema.String))
-	return lock.NewPostgresSessionLocker(lock.WithLockID(int64(h.Sum64()))) //nolint:gosec // any 64 bits will do
+	return lock.NewPostgresSessionLocker(lock.WithLockID(int64(h.Sum64())))
 }
 
 // GrantAppRole gives a PostgreSQL role what the programs need and no more: entries can be

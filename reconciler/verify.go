@@ -136,7 +136,7 @@ func newVerifier(ctx context.Context, o VerifyOptions) (*verifier, error) {
 		// The store's connections end transactions that idle; here a terminal that is slow
 		// to take the progress must not end the check.
 		_, err = tx.ExecContext(ctx, "SELECT set_config('idle_in_transaction_session_timeout', '0', true), "+
-			"set_config('statement_timeout', '0', true)")
+			"set_config('statement_timeout', '0', true), set_config('enable_seqscan', 'on', true)")
 		if err != nil {
 			_ = tx.Rollback()
 			return nil, fmt.Errorf("lift the timeouts: %w", err)

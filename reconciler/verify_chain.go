@@ -58,7 +58,7 @@ func (v *verifier) movements() (*stream[movement], error) {
 func (v *verifier) accounts() (*stream[string], error) {
 	return newStream(v, "SELECT id FROM accounts"+v.of("id")+" ORDER BY id",
 		func(id string) string { return id },
-		func(rows *sql.Rows) (id string, err error) { return id, rows.Scan(&id) })
+		func(rows *sql.Rows) (id string, err error) { err = rows.Scan(&id); return id, err })
 }
 
 // checkChains follows each account's movements from the first to the newest (I4), in the

@@ -32,7 +32,7 @@ type Relay struct {
 
 const (
 	duePage      = 256
-	activeMinute = time.Minute // an "active" task of a job that we know as queued is dead after it
+	activeAtMost = time.Minute // an "active" task of a job that we know as queued is dead after it
 )
 
 // NewRelay makes a relay.
@@ -95,13 +95,13 @@ func (r *Relay) Round(ctx context.Context) error {
 	return errors.Join(err, r.Ledger.ReportRelay(ctx, ledger.RelayStatus{ID: r.id, OutageSince: r.outage}))
 }
 
-// errRedis marks what Redis, and not the ledger, could not do.
-type errRedis struct{ error }
+// redisError marks what Redis, and not the ledger, could not do.
+type redisError struct{ error }
 
-func (e errRedis) Unwrap() error { return e.error }
+func (e redisError) Unwrap() error { return e.error }
 
 func unreachable(err error) bool {
-	_, ok := errors.AsType[errRedis](err)
+	_, ok := errors.AsType[redisError](err)
 	return ok
 }
 
@@ -119,7 +119,7 @@ func (r *Relay) checkMarker(ctx context.Context) error {
 	defer cancel()
 	switch n, err := r.Redis.Exists(redisCtx, key).Result(); {
 	case err != nil:
-		return errRedis{err}
+		return redisError{err}
 	case n == 1:
 		return nil
 	}
@@ -148,10 +148,10 @@ func (r *Relay) checkMarker(ctx context.Context) error {
 	}
 	// Registers the queue again: asynq does so only once in a client's life.
 	if err := r.Redis.SAdd(ctx, "asynq:queues", Queue).Err(); err != nil {
-		return errRedis{err}
+		return redisError{err}
 	}
 	if err := r.Redis.Set(ctx, key, r.id, 0).Err(); err != nil {
-		return errRedis{err}
+		return redisError{err}
 	}
 	return nil
 }
@@ -186,13 +186,13 @@ func (r *Relay) relay(ctx context.Context, j ledger.Job) error {
 		sight.Sign = ledger.SignEnqueued
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		if sight.Sign, err = r.look(j); err != nil {
-			return errRedis{err}
+			return redisError{err}
 		}
 	case errors.As(err, &reply):
 		sight.Sign = ledger.SignRefused
 		r.Logger.Warn("the queue refused a job", "job", j.ID, "account", j.Account, "epoch", j.Open.Epoch, "error", err)
 	default:
-		return errRedis{err}
+		return redisError{err}
 	}
 	if sight.Sign == ledger.SignLost {
 		sight.Next = 0
@@ -215,7 +215,7 @@ func (r *Relay) look(j ledger.Job) (ledger.Sign, error) {
 	case asynq.TaskStatePending, asynq.TaskStateScheduled, asynq.TaskStateRetry:
 		return ledger.SignSeen, nil
 	case asynq.TaskStateActive:
-		if now, err := r.Ledger.Now(context.Background()); err == nil && now.Sub(j.Open.QueuedAt) < activeMinute {
+		if now, err := r.Ledger.Now(context.Background()); err == nil && now.Sub(j.Open.QueuedAt) < activeAtMost {
 			return ledger.SignSeen, nil
 		}
 	}

@@ -315,7 +315,7 @@ func backoff(attempt int, err error) time.Duration {
 		return d
 	}
 	d := min(time.Second<<min(attempt-1, 6), time.Minute)
-	return d/2 + rand.N(d/2+1) //nolint:gosec // spreading needs no secrecy
+	return d/2 + rand.N(d/2+1)
 }
 
 // settle repeats what must be written until the ledger has answered: a result or a refund is

@@ -165,7 +165,7 @@ func (d *demo) spawn(what string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, what)
+	cmd := exec.CommandContext(context.Background(), self, what) // the demo ends it itself, in its own ways
 	cmd.Env, cmd.Stdout, cmd.Stderr = d.environ, log, log
 	if err := cmd.Start(); err != nil {
 		return nil, err

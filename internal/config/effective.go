@@ -54,7 +54,7 @@ func (c Config) LogValue() slog.Value {
 }
 
 func format(field reflect.Value) string {
-	if d, ok := field.Interface().(time.Duration); ok {
+	if d, ok := reflect.TypeAssert[time.Duration](field); ok {
 		return formatDuration(d)
 	}
 	return fmt.Sprint(field.Interface())

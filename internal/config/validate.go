@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,7 +74,7 @@ func (c *Config) checkNumbers() error {
 func (c *Config) checkDurations() error {
 	var errs []error
 	for name, field := range c.variables() {
-		d, ok := field.Interface().(time.Duration)
+		d, ok := reflect.TypeAssert[time.Duration](field)
 		if ok && d <= 0 {
 			errs = append(errs, problem(name, "%v is not a positive duration; write one such as 90s or 5m", d))
 		}

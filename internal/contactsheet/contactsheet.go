@@ -134,8 +134,8 @@ func (s *sheet) picture(place image.Rectangle, img image.Image) {
 	b := img.Bounds()
 	k := math.Min(float64(tile)/float64(b.Dx()), float64(tile)/float64(b.Dy()))
 	size := image.Pt(max(int(float64(b.Dx())*k+0.5), 1), max(int(float64(b.Dy())*k+0.5), 1))
-	min := place.Min.Add(image.Pt((tile-size.X)/2, (tile-size.Y)/2))
-	target := image.Rectangle{min, min.Add(size)}
+	corner := place.Min.Add(image.Pt((tile-size.X)/2, (tile-size.Y)/2))
+	target := image.Rectangle{corner, corner.Add(size)}
 	if size.X != size.Y {
 		for i := range 5 {
 			s.fill(target.Inset(-i).Add(image.Pt(0, i/2)).Intersect(place), color.RGBA{0, 0, 0, 9})

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -79,9 +80,8 @@ func TestServeLetsRequestsFinish(t *testing.T) {
 		}
 		return err != nil
 	}
-	for !refused() { // nothing new is let in …
-	}
-	select { // … and the request is waited for
+	require.Eventually(t, refused, 10*time.Second, time.Millisecond) // nothing new is let in …
+	select {                                                         // … and the request is waited for
 	case err := <-ended:
 		require.Fail(t, "gone before the request was answered", "%v", err)
 	default:

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -61,9 +62,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
-	for name, value := range settings {
-		cfg.ConnConfig.RuntimeParams[name] = value
-	}
+	maps.Copy(cfg.ConnConfig.RuntimeParams, settings)
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	if cfg.MaxConns = o.MaxConns; o.MaxConns == 0 {
 		cfg.MaxConns = 8

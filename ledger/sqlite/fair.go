@@ -63,7 +63,7 @@ func (f *fairConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	fair := &fairConn{conn: c.(conn), fairConnector: f}
+	fair := &fairConn{conn: c.(conn), fairConnector: f} //nolint:forcetypeassert,errcheck // the driver is modernc.org/sqlite, see Open
 	// From here on fairConn does the waiting.
 	_, err = fair.conn.ExecContext(ctx, "PRAGMA busy_timeout = 0", nil)
 	if err == nil {
@@ -127,7 +127,7 @@ func (c *fairConn) BeginTx(ctx context.Context, o driver.TxOptions) (tx driver.T
 
 // lookForOthers remembers when another connection had committed since the last look.
 func (c *fairConn) lookForOthers(ctx context.Context) {
-	rows, err := c.dataVersion.(driver.StmtQueryContext).QueryContext(ctx, nil)
+	rows, err := c.dataVersion.(driver.StmtQueryContext).QueryContext(ctx, nil) //nolint:forcetypeassert,errcheck // same
 	if err != nil {
 		return // nothing hangs on it but a pause
 	}

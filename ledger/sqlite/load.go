@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql"
 	"encoding/json"
+	"slices"
 
 	"github.com/makegood/makegood/ledger"
 	"github.com/makegood/makegood/ledger/internal/reads"
@@ -39,7 +40,7 @@ var loads = []string{accountsByName, accountsByID, jobsByID, jobsByKey, attempts
 func (t *transaction) load(b *ledger.Book, n *ledger.Names) error {
 	var owners []string // account ids
 	job := func(j *ledger.Job) { b.LoadJob(j); owners = append(owners, j.AccountID) }
-	fetch(t, jobsByID, append(n.Jobs[:len(n.Jobs):len(n.Jobs)], n.JobRefs...), reads.ScanJob, job)
+	fetch(t, jobsByID, slices.Concat(n.Jobs, n.JobRefs), reads.ScanJob, job)
 	fetch(t, jobsByKey, pairs(n.JobKeys), reads.ScanJob, job)
 	fetch(t, attemptsOf, n.Jobs, reads.ScanAttempt, b.LoadAttempt)
 

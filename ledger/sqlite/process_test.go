@@ -41,7 +41,7 @@ func start(t *testing.T, role, file string, env ...string) *child {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	c := &child{t, cmd, bufio.NewScanner(out), func(line string) { fmt.Fprintln(in, line) }}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
 	return c
 }
 
@@ -194,7 +194,7 @@ func hangChild() {
 			panic(err)
 		}
 	}
-	must(s.write.BeginTx(context.Background(), nil)).Exec(`UPDATE accounts SET overdraft = 1`)
+	must(must(s.write.BeginTx(context.Background(), nil)).Exec(`UPDATE accounts SET overdraft = 1`))
 	fmt.Println("inside")
 	select {}
 }
@@ -213,7 +213,7 @@ func TestKilledWriter(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, "the child holds the lock")
 
 	require.NoError(t, c.cmd.Process.Kill())
-	c.cmd.Wait()
+	require.Error(t, c.cmd.Wait())
 	began := time.Now()
 	require.NoError(t, giveOne(ledger.Direct(s)))
 	require.Less(t, time.Since(began), time.Second)

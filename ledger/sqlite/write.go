@@ -156,7 +156,7 @@ func (t *transaction) exec(query string, args ...any) {
 		return
 	}
 	if n, err := result.RowsAffected(); err != nil || n != 1 {
-		t.err = fmt.Errorf("%w: %.40q wrote %d rows (%v)", errMissingRow, query, n, err)
+		t.err = errors.Join(fmt.Errorf("%w: %.40q wrote %d rows", errMissingRow, query, n), err)
 	}
 }
 

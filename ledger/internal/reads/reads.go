@@ -34,7 +34,7 @@ type DB struct {
 // process's on SQLite.
 func New(read, write *sql.DB, d Dialect, clock func() time.Time) *DB {
 	if clock == nil && d == SQLite {
-		clock = func() time.Time { return time.Now() }
+		clock = time.Now
 	}
 	return &DB{read, write, d, clock}
 }

@@ -129,7 +129,7 @@ func (s *scene) firs(shore float64, dark rgb) {
 		s.fir(vec{x, ground(x) + 4*u}, tall, dark)
 	}
 	bank := []vec{{0, h}}
-	for i := 0; i <= 60; i++ {
+	for i := range 61 {
 		x := float64(i) / 60 * w
 		bank = append(bank, vec{x, ground(x)})
 	}

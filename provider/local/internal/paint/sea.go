@@ -31,7 +31,7 @@ func (s *scene) headland(horizon, t float64, left bool) {
 	height := u * s.between(28, 85) * (0.6 + 0.7*t)
 	col := s.far.mix(s.sky, 0.55-0.5*t).mix(s.near, 0.3*t)
 	line := []vec{}
-	for i := 0; i <= 160; i++ {
+	for i := range 161 {
 		f := float64(i) / 160
 		rise := math.Pow(1-f, 0.7) * (0.62 + 0.45*n.fbm(f*5, t*9, 4))
 		x := f * reach

@@ -102,7 +102,7 @@ func (s *scene) rings(n int) {
 		var line []vec
 		from := s.between(0, 6.3)
 		sweep := s.between(2.6, 6.3)
-		for i := 0; i <= 90; i++ {
+		for i := range 91 {
 			line = append(line, at.to(from+sweep*float64(i)/90, r))
 		}
 		s.fill(s.ink, 0.5, over, ribbon(line, func(t float64) float64 {
