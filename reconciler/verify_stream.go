@@ -33,10 +33,11 @@ func newStream[T any](v *verifier, query string, key func(T) string, scan func(*
 		s.fetch = fmt.Sprintf("FETCH FORWARD %d FROM %s", batchRows, name)
 		return s, nil
 	}
-	var err error
-	if s.rows, err = v.tx.QueryContext(v.ctx, query); err != nil { // closed by fill or by the rollback
+	rows, err := v.tx.QueryContext(v.ctx, query) // closed by fill or by the rollback
+	if err != nil {
 		return nil, fmt.Errorf("read: %w", err)
 	}
+	s.rows = rows
 	return s, nil
 }
 

@@ -106,7 +106,7 @@ func optional[T any](raw string, into **T) error {
 // ScanAttempt reads AttemptColumns.
 func ScanAttempt(r Row) (a ledger.Attempt, err error) {
 	var failure string
-	if err = r.Scan(&a.JobID, &a.N, &a.Token, &a.Epoch, &a.Worker, &a.Counted, &a.Outcome, Maybe{&failure}, Moment{&a.RunAfter},
+	if err := r.Scan(&a.JobID, &a.N, &a.Token, &a.Epoch, &a.Worker, &a.Counted, &a.Outcome, Maybe{&failure}, Moment{&a.RunAfter},
 		Moment{&a.StartedAt}, Moment{&a.EndedAt}); err != nil {
 		return a, err
 	}
