@@ -24,7 +24,7 @@ type Account struct {
 
 	Seq     int64     // of the newest movement; 0 for none
 	Balance int64     // credits after it
-	LastAt  time.Time // when it was written; zero for none
+	LastAt  time.Time // when its newest entry was written, movement or marker; zero for none
 }
 
 // Account states.

@@ -21,7 +21,8 @@ type Names struct {
 	GrantKeys   []TenantKey
 	Adjustments []string // ids
 	AdjustKeys  []TenantKey
-	Credited    []string // jobs whose adjustments are to be summed
+	Credited    []string      // jobs whose adjustments are to be summed
+	Held        []AccountName // accounts of which the sum that open jobs hold is to be loaded
 }
 
 // TenantKey is a key, or an id, within a tenant.
@@ -43,6 +44,7 @@ type Book struct {
 	adjusts     map[string]*Adjustment
 	adjustByKey map[TenantKey]*Adjustment
 	credited    map[string]int64
+	held        map[string]int64 // by account id
 
 	changes Changes
 	entropy *ulid.MonotonicEntropy
@@ -81,6 +83,7 @@ func NewBook(now time.Time) *Book {
 		adjusts:     map[string]*Adjustment{},
 		adjustByKey: map[TenantKey]*Adjustment{},
 		credited:    map[string]int64{},
+		held:        map[string]int64{},
 		changes:     Changes{Touched: map[string]*Job{}, Renewals: map[string]time.Time{}},
 		entropy:     ulid.Monotonic(rand.Reader, 0),
 	}
@@ -131,6 +134,18 @@ func (b *Book) LoadAdjustment(a *Adjustment) {
 // LoadCredited adds the sum of the adjustments about a job, in credits.
 func (b *Book) LoadCredited(jobID string, sum int64) { b.credited[jobID] = sum }
 
+// LoadHeld adds the sum that an account's open jobs hold, in credits.
+func (b *Book) LoadHeld(accountID string, sum int64) { b.held[accountID] = sum }
+
+// checkRoom refuses a movement that would leave the bounds, now or when all that open jobs
+// hold comes back: a refund must always fit (I6, I7).
+func (b *Book) checkRoom(a *Account, amount int64) error {
+	if amount > 0 {
+		return checkSum("amount", a.Balance+b.held[a.ID], amount)
+	}
+	return checkSum("amount", a.Balance, amount)
+}
+
 // account finds an account by name, or an ErrNotFound.
 func (b *Book) account(n AccountName) (*Account, error) {
 	if a := b.accounts[n]; a != nil {
@@ -148,8 +163,8 @@ func (b *Book) job(tenant, id string) (*Job, error) {
 }
 
 // newAccount opens an account.
-func (b *Book) newAccount(n AccountName, overdraft int64) *Account {
-	a := &Account{ID: b.newID(b.now), Tenant: n.Tenant, Name: n.Name, Status: AccountActive, Overdraft: overdraft, CreatedAt: b.now}
+func (b *Book) newAccount(id string, n AccountName, overdraft int64) *Account {
+	a := &Account{ID: id, Tenant: n.Tenant, Name: n.Name, Status: AccountActive, Overdraft: overdraft, CreatedAt: b.now}
 	b.LoadAccount(a)
 	b.changes.Accounts = append(b.changes.Accounts, a)
 	return a

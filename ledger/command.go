@@ -82,6 +82,7 @@ func (b *Book) end(j *Job, how ending) {
 		Shortfall: how.shortfall, Delivered: how.delivered, Attempts: open.Attempts, Starts: open.Starts,
 		Epoch: open.Epoch, Token: how.token, Result: how.result, Error: how.err, Evidence: how.evidence,
 		Percent: percent, Progress: open.Progress, StartedAt: open.FirstStartedAt, EndedAt: b.now}
+	b.held[j.AccountID] -= open.Held
 	j.Open = nil
 	delete(b.changes.Touched, j.ID)
 	b.changes.Ended = append(b.changes.Ended, j)

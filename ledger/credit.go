@@ -8,6 +8,8 @@ import (
 type CreateAccount struct {
 	AccountName
 	Overdraft int64 // how far below zero a deduct may go, in credits
+
+	id string // minted by check, so that a second run knows its own account (I8)
 }
 
 // AccountCreated answers CreateAccount.
@@ -17,6 +19,7 @@ type AccountCreated struct {
 }
 
 func (c *CreateAccount) check() error {
+	c.id = NewID()
 	return firstError(c.AccountName.check(), checkAmount("overdraft", c.Overdraft, 0))
 }
 func (c *CreateAccount) names(n *Names)     { n.Accounts = append(n.Accounts, c.AccountName) }
@@ -27,9 +30,9 @@ func (c *CreateAccount) decide(b *Book) (any, error) {
 		if a.Overdraft != c.Overdraft {
 			return nil, refuse(CodeConflict, "account %s exists with an overdraft of %d", quoteShort(c.Name), a.Overdraft)
 		}
-		return AccountCreated{Account: *a, Replayed: true}, nil
+		return AccountCreated{Account: *a, Replayed: a.ID != c.id}, nil
 	}
-	return AccountCreated{Account: *b.newAccount(c.AccountName, c.Overdraft)}, nil
+	return AccountCreated{Account: *b.newAccount(c.id, c.AccountName, c.Overdraft)}, nil
 }
 
 // GrantCredits gives credits; an unknown account is opened in the same commit.
@@ -75,6 +78,7 @@ func (c *GrantCredits) check() error {
 
 func (c *GrantCredits) names(n *Names) {
 	n.Accounts = append(n.Accounts, c.AccountName)
+	n.Held = append(n.Held, c.AccountName)
 	n.Grants = append(n.Grants, c.ID)
 	if c.Key != "" {
 		n.GrantKeys = append(n.GrantKeys, TenantKey{c.Tenant, c.Key})
@@ -98,14 +102,14 @@ func (c *GrantCredits) decide(b *Book) (any, error) {
 	}
 	a := b.accounts[c.AccountName]
 	if a != nil {
-		if err := checkSum("amount", a.Balance, c.Amount); err != nil {
+		if err := b.checkRoom(a, c.Amount); err != nil {
 			return nil, err
 		}
 		if a.Status != AccountActive {
 			return nil, ErrClosed
 		}
 	} else {
-		a = b.newAccount(c.AccountName, 0)
+		a = b.newAccount(b.newID(b.now), c.AccountName, 0)
 	}
 	e := b.record(a, Entry{Kind: KindGrant, Delta: c.Amount, JobID: c.ID, Reason: c.Source, Actor: ActorClient})
 	g = &Grant{ID: c.ID, Key: c.Key, Tenant: c.Tenant, AccountID: a.ID, Account: a.Name, Amount: c.Amount, Source: c.Source,
@@ -163,6 +167,7 @@ func (c *AdjustCredits) check() error {
 
 func (c *AdjustCredits) names(n *Names) {
 	n.Accounts = append(n.Accounts, c.AccountName)
+	n.Held = append(n.Held, c.AccountName)
 	n.Adjustments = append(n.Adjustments, c.ID)
 	if c.Key != "" {
 		n.AdjustKeys = append(n.AdjustKeys, TenantKey{c.Tenant, c.Key})
@@ -192,7 +197,7 @@ func (c *AdjustCredits) decide(b *Book) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSum("amount", a.Balance, c.Amount); err != nil {
+	if err := b.checkRoom(a, c.Amount); err != nil {
 		return nil, err
 	}
 	if c.AboutJob != "" {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"slices"
 	"time"
 )
@@ -37,6 +38,9 @@ func (c *CompleteJob) decide(b *Book) (any, error) {
 	}
 	if j.End != nil {
 		if j.End.State == StateCompleted && j.End.Token == c.Token {
+			if !c.sameAs(j.End) {
+				return nil, refuse(CodeConflict, "this attempt completed job %s before, with another result", j.ID)
+			}
 			return Completed{Job: j.clone(), Replayed: true}, nil
 		}
 		return nil, settled(j)
@@ -53,6 +57,11 @@ func (c *CompleteJob) decide(b *Book) (any, error) {
 	b.end(j, ending{state: StateCompleted, reason: reason, actor: ActorWorker, charged: charged, shortfall: shortfall,
 		delivered: c.Delivered, token: c.Token, result: &result})
 	return Completed{Job: j.clone()}, nil
+}
+
+// sameAs tells a repetition from another completion under the same token (I8).
+func (c *CompleteJob) sameAs(e *EndState) bool {
+	return e.Charged+e.Shortfall == c.Actual && e.Delivered == c.Delivered && bytes.Equal(fingerprint(e.Result), fingerprint(c.Result))
 }
 
 // settle says how much of the actual cost stays taken and how much the account cannot pay:

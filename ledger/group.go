@@ -182,7 +182,7 @@ func (g *group) run(batch []*call) {
 			if batch = append(batch[:culprit:culprit], batch[culprit+1:]...); len(batch) == 0 {
 				return
 			}
-		case fateOf(err) == FateRejected || fateOf(err) == "", fateOf(err) == FateContended && try >= 8:
+		case fateOf(err) == FateRejected || fateOf(err) == "", contendedByOne(err, len(batch), try, deadline):
 			g.split(batch, err)
 			return
 		case time.Now().After(deadline):
@@ -197,6 +197,13 @@ func (g *group) run(batch []*call) {
 	}
 }
 
+// contendedByOne guesses that one command keeps the whole batch from committing: tries that
+// fail fast, one after the other, are not another transaction's doing. A single slow failure
+// is (a lock waited for in vain), and halving would only multiply the wait.
+func contendedByOne(err error, size, try int, deadline time.Time) bool {
+	return fateOf(err) == FateContended && size > 1 && (try >= 3 || try >= 1 && time.Now().After(deadline))
+}
+
 // split halves a batch that fails because of something in it; a command that fails alone is
 // the one.
 func (g *group) split(batch []*call, err error) {
@@ -206,12 +213,8 @@ func (g *group) split(batch []*call, err error) {
 		g.run(batch[half:])
 		return
 	}
-	code := CodeInternal
-	if fateOf(err) == FateContended {
-		code = CodeUnavailable
-	}
 	g.log.Error("a command was refused by the database", "command", fmt.Sprintf("%T", batch[0].cmd), "error", err)
-	batch[0].finish(nil, &Error{Code: code, Detail: ErrInternal.Detail, cause: err})
+	batch[0].finish(nil, &Error{Code: CodeInternal, Detail: ErrInternal.Detail, cause: err})
 }
 
 // pause before the next try: nothing when another transaction was merely faster, up to a

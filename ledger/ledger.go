@@ -60,7 +60,10 @@ func Direct(store Store) *Ledger {
 			value, refusal = cmd.decide(b)
 			return nil
 		})
-		if err != nil {
+		switch {
+		case fateOf(err) == FateRejected:
+			return nil, &Error{Code: CodeInternal, Detail: ErrInternal.Detail, cause: err}
+		case err != nil:
 			return nil, Unavailable(err)
 		}
 		return value, refusal

@@ -77,6 +77,9 @@ func (c *OpenJob) check() error {
 		checkJSON("input", c.Input, MaxInputLen), checkMetadata(c.Metadata))
 }
 
+// Validate says what Open would refuse whatever the books say: an ErrInvalid, or nil.
+func (c OpenJob) Validate() error { return c.check() }
+
 func checkMetadata(raw json.RawMessage) error {
 	if err := checkJSON("metadata", raw, MaxMetadataLen); err != nil {
 		return err
@@ -136,6 +139,7 @@ func (c *OpenJob) decide(b *Book) (any, error) {
 	}
 	j := c.newJob(b, a, meant)
 	b.record(a, Entry{Kind: KindDeduct, Delta: -c.Cost, Floor: -a.Overdraft, JobID: j.ID, Reason: c.Type, Actor: c.Actor})
+	b.held[a.ID] += c.Cost
 	b.LoadJob(j)
 	b.changes.Jobs = append(b.changes.Jobs, j)
 	b.touch(j)

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 )
@@ -166,48 +165,24 @@ func provider(ctx context.Context, db *sql.DB, d Dialect) (*goose.Provider, erro
 // locker keeps two migrations of one schema apart. Advisory locks belong to the database, so
 // the key is the schema's name: two schemas do not wait for each other.
 func locker(ctx context.Context, db *sql.DB) (lock.SessionLocker, error) {
-	var schema sql.NullString
-	if err := db.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema); err != nil {
-		return nil, fmt.Errorf("connect to the database: %w", err)
-	}
-	if !schema.Valid {
-		return nil, errors.New("the search_path names no schema that exists: create it first")
+	schema, err := currentSchema(ctx, db)
+	if err != nil {
+		return nil, err
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte("makegood:" + schema.String))
-	return lock.NewPostgresSessionLocker(lock.WithLockID(int64(h.Sum64())))
+	_, _ = h.Write([]byte("makegood:" + schema))
+	// Tried every second for five minutes: goose's own five seconds would make each of two
+	// programs that start together wait for nothing.
+	return lock.NewPostgresSessionLocker(lock.WithLockID(int64(h.Sum64())), lock.WithLockTimeout(1, 300))
 }
 
-// GrantAppRole gives a PostgreSQL role what the programs need and no more: entries can be
-// read and added, never changed. The role must exist.
-func GrantAppRole(ctx context.Context, db *sql.DB, role string) error {
-	var exists bool
-	if err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = $1)", role).Scan(&exists); err != nil {
-		return fmt.Errorf("look for role %s: %w", role, err)
-	}
-	if !exists {
-		return fmt.Errorf("role %q does not exist: create it first, with CREATE ROLE … LOGIN", role)
-	}
-	var schema string
+func currentSchema(ctx context.Context, db *sql.DB) (string, error) {
+	var schema sql.NullString
 	if err := db.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema); err != nil {
-		return err
+		return "", fmt.Errorf("connect to the database: %w", err)
 	}
-	r, s := pgx.Identifier{role}.Sanitize(), pgx.Identifier{schema}.Sanitize()
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
+	if !schema.Valid {
+		return "", errors.New("the search_path names no schema that exists: create it first")
 	}
-	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
-	for _, statement := range []string{
-		"GRANT USAGE ON SCHEMA " + s + " TO " + r,
-		"REVOKE ALL ON credit_transactions FROM PUBLIC, " + r,
-		"GRANT SELECT, INSERT ON credit_transactions TO " + r,
-		"GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, grants, adjustments, jobs, open_jobs, ended_jobs, attempts, workers, relays, sweeps TO " + r,
-		"GRANT SELECT ON installation, goose_db_version TO " + r,
-	} {
-		if _, err := tx.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("grant to role %s: %w", role, err)
-		}
-	}
-	return tx.Commit()
+	return schema.String, nil
 }

@@ -19,24 +19,45 @@ var contended = map[string]bool{
 	"25P03": true, // idle_in_transaction_session_timeout
 }
 
-// fate says what an error left behind. committing tells that COMMIT was under way: a broken
+// trouble lists the classes of errors that are the server's and no row's: it went away, or
+// had no room. Whatever else it says is about what was sent.
+var trouble = map[string]bool{"08": true, "25": true, "53": true, "57": true, "58": true}
+
+// unfitError is a fault that no second try mends, found on this side of the connection.
+type unfitError struct{ error }
+
+func (e unfitError) Unwrap() error { return e.error }
+
+// errTooYoung is a job that appeared while its transaction was taking its locks.
+var errTooYoung = errors.New("the job was committed while its account was being locked")
+
+// failed says what an error left behind. committing tells that COMMIT was under way: a broken
 // connection then says nothing about whether it happened.
+func failed(err error, committing bool) *ledger.StoreError {
+	return &ledger.StoreError{Fate: fate(err, committing), Err: err}
+}
+
 func fate(err error, committing bool) ledger.Fate {
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch {
-		case contended[pg.Code]:
-			return ledger.FateContended
-		case strings.HasPrefix(pg.Code, "22"), strings.HasPrefix(pg.Code, "23"):
-			return ledger.FateRejected
-		case strings.HasPrefix(pg.Code, "57P"), strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "53"),
-			strings.HasPrefix(pg.Code, "58"), strings.HasPrefix(pg.Code, "25"):
-			// The server ended the connection or had no room: see below.
-		default:
-			return ledger.FateRejected
-		}
+	ended := ledger.FateUnreached
+	if committing && !pgconn.SafeToRetry(err) { // it is safe when nothing was sent
+		ended = ledger.FateUnknown
 	}
-	if committing {
-		return ledger.FateUnknown
+	if errors.Is(err, errTooYoung) {
+		return ledger.FateContended
 	}
-	return ledger.FateUnreached
+	if _, ok := errors.AsType[unfitError](err); ok {
+		return ledger.FateRejected
+	}
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case !ok:
+		return ended
+	case contended[pg.Code]:
+		return ledger.FateContended
+	case pg.SeverityUnlocalized == "FATAL", pg.SeverityUnlocalized == "PANIC", trouble[pg.Code[:min(2, len(pg.Code))]]:
+		return ended
+	case strings.HasPrefix(pg.Code, "XX") && committing:
+		return ended // an internal error may come out of the commit itself
+	}
+	return ledger.FateRejected
 }

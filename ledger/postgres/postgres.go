@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,6 +35,7 @@ type Store struct {
 	*reads.DB
 	pool  *pgxpool.Pool
 	clock func() time.Time
+	log   *slog.Logger
 	close func()
 }
 
@@ -56,28 +58,65 @@ var settings = map[string]string{
 	"enable_seqscan": "off",
 }
 
-// Open connects and checks that the schema is this program's.
-func Open(ctx context.Context, url string, o Options) (*Store, error) {
+const (
+	connectTimeout = 5 * time.Second
+	// patience bounds a transaction from this side: the server's own timeouts do not help
+	// when it is the server that froze or went. More than its statement_timeout.
+	patience = 35 * time.Second
+	// rollbackPatience is short: a connection that cannot roll back is thrown away.
+	rollbackPatience = 2 * time.Second
+)
+
+// Config is how Open connects, for callers that add to it (a tracer, TLS) and use OpenPool.
+func Config(url string, o Options) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	maps.Copy(cfg.ConnConfig.RuntimeParams, settings)
-	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	cfg.ConnConfig.ConnectTimeout = connectTimeout
+	cfg.ConnConfig.DialFunc = (&net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
+	}).DialContext
 	if cfg.MaxConns = o.MaxConns; o.MaxConns == 0 {
 		cfg.MaxConns = 8
+	}
+	return cfg, nil
+}
+
+// Open connects and checks that the schema is this program's.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	cfg, err := Config(url, o)
+	if err != nil {
+		return nil, err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
-	db := stdlib.OpenDBFromPool(pool)
-	shut := func() { _ = db.Close(); pool.Close() }
-	if err := migrations.Check(ctx, db, migrations.Postgres); err != nil {
-		shut()
+	s, err := OpenPool(ctx, pool, o)
+	if err != nil {
+		pool.Close()
 		return nil, err
 	}
-	return &Store{DB: reads.New(db, db, reads.Postgres, o.Clock), pool: pool, clock: o.Clock, close: shut}, nil
+	closeReads := s.close
+	s.close = func() { closeReads(); pool.Close() }
+	return s, nil
+}
+
+// OpenPool is Open on a pool of the caller's, made with Config: without its timeouts a frozen
+// process stops the others. Close leaves the pool open.
+func OpenPool(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	if err := migrations.Check(ctx, db, migrations.Postgres); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return &Store{DB: reads.New(db, db, reads.Postgres, o.Clock), pool: pool, clock: o.Clock, log: o.Logger,
+		close: func() { _ = db.Close() }}, nil
 }
 
 // Close closes all connections.
@@ -88,73 +127,41 @@ func (s *Store) Close() error {
 
 // Transact runs one transaction; ledger.Store says what that means.
 func (s *Store) Transact(ctx context.Context, names *ledger.Names, decide func(*ledger.Book) error) error {
-	conn, err := s.pool.Acquire(ctx)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	pooled, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return &ledger.StoreError{Fate: ledger.FateUnreached, Err: err}
 	}
-	defer conn.Release()
-	// A transaction that does not reach its end must not stay open on a pooled connection.
-	done := false
+	// Release throws away a connection that is broken or still inside a transaction.
+	defer pooled.Release()
+	conn, committed := pooled.Conn(), false
 	defer func() {
-		if !done {
-			_ = conn.Conn().Close(context.WithoutCancel(ctx))
+		if !committed { // also when decide panics
+			rollback(ctx, conn)
 		}
 	}()
-	book, err := load(ctx, conn.Conn(), names, s.clock, true)
+	book, err := load(ctx, conn, names, s.clock, true)
 	if err != nil {
-		done = rollback(ctx, conn.Conn())
-		return &ledger.StoreError{Fate: fate(err, false), Err: err}
+		return failed(err, false)
 	}
 	if err := decide(book); err != nil || book.Changes().Empty() {
-		done = rollback(ctx, conn.Conn())
 		return err
 	}
-	if err := write(ctx, conn.Conn(), book, true); err != nil {
-		done = rollback(ctx, conn.Conn())
-		return &ledger.StoreError{Fate: fate(err, true), Err: err}
+	if err := write(ctx, conn, book, true); err != nil {
+		lost := failed(err, true)
+		if lost.Fate == ledger.FateUnknown {
+			s.log.Warn("the connection broke at a commit: unknown whether it happened", "error", err)
+		}
+		return lost
 	}
-	done = true
+	committed = true
 	return nil
 }
 
-func rollback(ctx context.Context, conn *pgx.Conn) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+// rollback outlives the caller's context, so that no lock waits for a timeout.
+func rollback(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackPatience)
 	defer cancel()
-	_, err := conn.Exec(ctx, "ROLLBACK")
-	return err == nil
+	_, _ = conn.Exec(ctx, "ROLLBACK")
 }
-
-// txStore is a store inside somebody else's transaction.
-type txStore struct {
-	*reads.DB
-	tx    pgx.Tx
-	clock func() time.Time
-}
-
-// InTx puts the ledger inside the caller's own transaction, for ledger.Direct: the charge
-// commits or rolls back with the caller's rows. Each command runs in a savepoint of its own
-// and there is no group commit; the account's lock is held until the caller ends the
-// transaction, so end it soon. Reads answer outside of it and do not see what it has not
-// committed.
-func (s *Store) InTx(tx pgx.Tx) ledger.Store { return &txStore{s.DB, tx, s.clock} }
-
-// Transact runs one command in a savepoint.
-func (s *txStore) Transact(ctx context.Context, names *ledger.Names, decide func(*ledger.Book) error) error {
-	err := pgx.BeginFunc(ctx, s.tx, func(pgx.Tx) error {
-		book, err := load(ctx, s.tx.Conn(), names, s.clock, false)
-		if err != nil {
-			return err
-		}
-		if err := decide(book); err != nil || book.Changes().Empty() {
-			return err
-		}
-		return write(ctx, s.tx.Conn(), book, false)
-	})
-	if err != nil {
-		return &ledger.StoreError{Fate: fate(err, false), Err: err}
-	}
-	return nil
-}
-
-// Close does nothing: the transaction is the caller's.
-func (*txStore) Close() error { return nil }

@@ -28,11 +28,12 @@ const (
 	adjustmentsByID  = "SELECT " + reads.AdjustmentColumns + reads.AdjustmentFrom + " WHERE d.id" + inIDs
 	adjustmentsByKey = "SELECT " + reads.AdjustmentColumns + reads.AdjustmentFrom + " WHERE (d.tenant, d.key)" + inPairs
 
+	heldBy     = "SELECT a.id, sum(o.held) FROM accounts a JOIN open_jobs o ON o.account_id = a.id WHERE (a.tenant, a.name)" + inPairs + " GROUP BY a.id"
 	creditedTo = "SELECT about_job, sum(delta) FROM credit_transactions WHERE about_job" + inIDs + " AND kind = 'adjust' GROUP BY about_job"
 )
 
 var loads = []string{accountsByName, accountsByID, jobsByID, jobsByKey, attemptsOf, grantsByID, grantsByKey, adjustmentsByID,
-	adjustmentsByKey, creditedTo}
+	adjustmentsByKey, heldBy, creditedTo}
 
 // load fills the Book with the rows that names names. A job, grant or adjustment found, by
 // whatever name, brings its account along: an answer tells its balance. Accounts come last
@@ -51,7 +52,8 @@ func (t *transaction) load(b *ledger.Book, n *ledger.Names) error {
 	adjustment := func(a *ledger.Adjustment) { b.LoadAdjustment(a); owners = append(owners, a.AccountID) }
 	fetch(t, adjustmentsByID, n.Adjustments, reads.ScanAdjustment, adjustment)
 	fetch(t, adjustmentsByKey, pairs(n.AdjustKeys), reads.ScanAdjustment, adjustment)
-	fetch(t, creditedTo, n.Credited, scanCredited, func(c credited) { b.LoadCredited(c.job, c.sum) })
+	fetch(t, creditedTo, n.Credited, scanSum, func(s sum) { b.LoadCredited(s.of, s.credits) })
+	fetch(t, heldBy, accountPairs(n.Held), scanSum, func(s sum) { b.LoadHeld(s.of, s.credits) })
 
 	loaded := map[string]bool{} // an account is loaded once, since its head is changed in place
 	account := func(a *ledger.Account) {
@@ -60,11 +62,7 @@ func (t *transaction) load(b *ledger.Book, n *ledger.Names) error {
 			b.LoadAccount(a)
 		}
 	}
-	names := make([][2]string, len(n.Accounts))
-	for i, a := range n.Accounts {
-		names[i] = [2]string{a.Tenant, a.Name}
-	}
-	fetch(t, accountsByName, names, reads.ScanAccount, account)
+	fetch(t, accountsByName, accountPairs(n.Accounts), reads.ScanAccount, account)
 	fetch(t, accountsByID, owners, reads.ScanAccount, account)
 	return t.err
 }
@@ -108,13 +106,21 @@ func pairs(keys []ledger.TenantKey) [][2]string {
 	return list
 }
 
-// credited is the sum of the adjustments about one job.
-type credited struct {
-	job string
-	sum int64
+// sum is what adds up about a job or for an account, in credits.
+type sum struct {
+	of      string
+	credits int64
 }
 
-func scanCredited(r reads.Row) (c credited, err error) {
-	err = r.Scan(&c.job, &c.sum)
-	return c, err
+func scanSum(r reads.Row) (s sum, err error) {
+	err = r.Scan(&s.of, &s.credits)
+	return s, err
+}
+
+func accountPairs(accounts []ledger.AccountName) [][2]string {
+	list := make([][2]string, len(accounts))
+	for i, a := range accounts {
+		list[i] = [2]string{a.Tenant, a.Name}
+	}
+	return list
 }

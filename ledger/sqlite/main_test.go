@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 // open opens a migrated ledger in a new file, or in the file given.
-func open(t *testing.T, file ...string) *Store {
+func open(t testing.TB, file ...string) *Store {
 	t.Helper()
 	if file == nil {
 		file = []string{filepath.Join(t.TempDir(), "ledger.db")}

@@ -142,3 +142,19 @@ func fate(t *testing.T, err error) ledger.Fate {
 	require.ErrorAs(t, err, &failed)
 	return failed.Fate
 }
+
+// TestFateAtCommit: only what SQLite judges before it writes is known to be rolled back.
+func TestFateAtCommit(t *testing.T) {
+	s := open(t)
+	tx, err := s.write.Begin()
+	require.NoError(t, err)
+	busy, err := driver.NewConnector("file:" + s.file + "?_txlock=immediate")
+	require.NoError(t, err)
+	other := sql.OpenDB(busy)
+	defer other.Close()
+	_, err = other.Begin()
+	require.Equal(t, ledger.FateContended, fate(t, failedAtCommit(err)))
+	require.NoError(t, tx.Rollback())
+	require.Equal(t, ledger.FateUnknown, fate(t, failedAtCommit(errors.New("input/output error"))))
+	require.Equal(t, ledger.FateUnreached, fate(t, failedBefore(context.Canceled)))
+}

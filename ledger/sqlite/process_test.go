@@ -22,13 +22,13 @@ var shared = ledger.AccountName{Tenant: "t", Name: "shared"}
 
 // child is this test binary as another process, spoken to in lines.
 type child struct {
-	t     *testing.T
+	t     testing.TB
 	cmd   *exec.Cmd
 	lines *bufio.Scanner
 	say   func(string)
 }
 
-func start(t *testing.T, role, file string, env ...string) *child {
+func start(t testing.TB, role, file string, env ...string) *child {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func hammerChild() {
 }
 
 // race lets processes hammer one account for d and returns what each got done.
-func race(t *testing.T, file string, processes int, d, rest time.Duration) (all []hammered) {
+func race(t testing.TB, file string, processes int, d, rest time.Duration) (all []hammered) {
 	t.Helper()
 	var cs []*child
 	for range processes {
@@ -126,20 +126,17 @@ func TestProcessesAreFair(t *testing.T) {
 	requireBalance(t, s, int64(total))
 }
 
-// TestMeasureCourtesy prints what fair.go tells; set MEASURE=1 to see it.
-func TestMeasureCourtesy(t *testing.T) {
-	if os.Getenv("MEASURE") == "" {
-		t.Skip("a measurement, not a test")
-	}
+// BenchmarkCourtesy measures what fair.go tells: run it with -benchtime 1x.
+func BenchmarkCourtesy(b *testing.B) {
 	for _, processes := range []int{1, 2, 4} {
 		for _, rest := range []time.Duration{-1, time.Millisecond, 2 * time.Millisecond} {
-			s := open(t, t.TempDir()+"/ledger.db")
-			all := race(t, s.file, processes, 4*time.Second, rest)
+			s := open(b, b.TempDir()+"/ledger.db")
+			all := race(b, s.file, processes, 4*time.Second, rest)
 			total, slowest := 0, time.Duration(0)
 			for _, h := range all {
 				total, slowest = total+h.commits, max(slowest, h.slowest)
 			}
-			t.Logf("%d processes, rest %v: %d commits/s, slowest %v, each %v", processes, rest, total/4, slowest.Round(time.Millisecond), all)
+			b.Logf("%d processes, rest %v: %d commits/s, slowest %v, each %v", processes, rest, total/4, slowest.Round(time.Millisecond), all)
 		}
 	}
 }

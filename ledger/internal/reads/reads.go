@@ -112,39 +112,74 @@ func (db *DB) Now(ctx context.Context) (time.Time, error) {
 	if db.clock != nil {
 		return db.clock().UTC().Truncate(time.Microsecond), nil
 	}
-	var now time.Time
-	err := db.read.QueryRowContext(ctx, "SELECT clock_timestamp()").Scan(Moment{&now})
-	return now, failed("read the clock", err)
+	return one(ctx, db, "read the clock", "SELECT clock_timestamp()", nil, func(r Row) (now time.Time, err error) {
+		err = r.Scan(Moment{&now})
+		return now, err
+	}, sql.ErrNoRows)
 }
 
 // InstallationID names this database.
-func (db *DB) InstallationID(ctx context.Context) (id string, err error) {
-	err = db.read.QueryRowContext(ctx, "SELECT CAST(id AS text) FROM installation").Scan(&id)
-	return id, failed("read the installation", err)
-}
-
-// failed says what a failed read was about. The database could not answer, so to the caller
-// the ledger is unavailable.
-func failed(what string, err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return ledger.Unavailable(fmt.Errorf("%s: %w", what, err))
+func (db *DB) InstallationID(ctx context.Context) (string, error) {
+	return one(ctx, db, "read the installation", "SELECT CAST(id AS text) FROM installation", nil, scalar[string],
+		errors.New("the installation table is empty: restore it from a backup"))
 }
 
 // rows runs a query and hands each row to scan.
-func (db *DB) rows(ctx context.Context, what, query string, args []any, scan func(*sql.Rows) error) error {
+func (db *DB) rows(ctx context.Context, what, query string, args []any, scan func(Row) error) error {
 	rows, err := db.read.QueryContext(ctx, db.dialect.SQL(query), args...)
 	if err != nil {
-		return failed(what, err)
+		return failed(ctx, what, err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		if err := scan(rows); err != nil {
-			return failed(what, err)
+			return unreadable(ctx, what, err)
 		}
 	}
-	return failed(what, rows.Err())
+	return failed(ctx, what, rows.Err())
+}
+
+// list reads all rows of a query; none is an empty list, so that JSON says [] and not null.
+func list[T any](ctx context.Context, db *DB, what, query string, args []any, scan func(Row) (T, error)) ([]T, error) {
+	all := []T{}
+	err := db.rows(ctx, what, query, args, func(r Row) error {
+		one, err := scan(r)
+		all = append(all, one)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// one reads the only row of a query; absent is the error when there is none.
+func one[T any](ctx context.Context, db *DB, what, query string, args []any, scan func(Row) (T, error), absent error) (row T, err error) {
+	all, err := list(ctx, db, what, query, args, scan)
+	switch {
+	case err != nil:
+		return row, err
+	case len(all) == 0:
+		return row, absent
+	}
+	return all[0], nil
+}
+
+// value makes a scanner of values out of one of pointers.
+func value[T any](scan func(Row) (*T, error)) func(Row) (T, error) {
+	return func(r Row) (v T, err error) {
+		p, err := scan(r)
+		if err == nil {
+			v = *p
+		}
+		return v, err
+	}
+}
+
+// scalar scans one column.
+func scalar[T any](r Row) (v T, err error) {
+	err = r.Scan(&v)
+	return v, err
 }
 
 // where collects conditions and their arguments.
@@ -166,7 +201,10 @@ func (w *where) add(condition string, args ...any) {
 	w.parts = append(w.parts, condition)
 }
 
-func (w *where) String() string { return " WHERE " + strings.Join(w.parts, " AND ") }
+// page ends the query: its conditions, an order, and the next argument as the limit.
+func (w *where) page(order string, rows int) string {
+	w.args = append(w.args, min(max(rows, 1), 200))
+	return fmt.Sprintf("%s ORDER BY %s LIMIT $%d", w, order, len(w.args))
+}
 
-// limit keeps a page within 1–200 rows.
-func limit(n int) int { return min(max(n, 1), 200) }
+func (w *where) String() string { return " WHERE " + strings.Join(w.parts, " AND ") }

@@ -11,10 +11,15 @@ import (
 // Columns and sources of the rows that the scanners below read. The SQLite store loads its
 // Book with them too.
 const (
-	AccountColumns = "a.id, a.tenant, a.name, a.status, a.overdraft, a.created_at, t.seq, t.balance_after, t.created_at"
-	// The newest movement is one probe of the chain's index.
-	AccountFrom = ` FROM accounts a LEFT JOIN credit_transactions t ON t.account_id = a.id AND t.seq =
-		(SELECT max(seq) FROM credit_transactions m WHERE m.account_id = a.id AND m.seq IS NOT NULL)`
+	AccountColumns = "a.id, a.tenant, a.name, a.status, a.overdraft, a.created_at, t.seq, t.balance_after, " + newestEntryAt
+	// When the newest entry was written, markers too, is one probe of the history's index.
+	newestEntryAt = `(SELECT h.created_at FROM credit_transactions h WHERE h.account_id = a.id ORDER BY h.created_at DESC, h.id DESC LIMIT 1)`
+	AccountFrom   = " FROM accounts a" + newestMovement
+	// The newest movement t of account a is two probes, of the chain's index and of the key.
+	// By id and not by (account, seq): where most accounts have one movement, PostgreSQL would
+	// take any index of the account and filter, which reads a long account from end to end.
+	newestMovement = ` LEFT JOIN credit_transactions t ON t.id = (SELECT m.id FROM credit_transactions m
+		WHERE m.account_id = a.id AND m.seq IS NOT NULL ORDER BY m.seq DESC LIMIT 1)`
 
 	JobColumns = `j.job_id, j.key, j.tenant, j.account_id, a.name, j.type, j.cost, j.units, j.input, j.metadata, j.max_attempts,
 		j.wait_until, j.retry_of, j.created_at, j.fingerprint,
@@ -23,7 +28,8 @@ const (
 		w.renewed_at, w.alive_until,
 		e.state, e.end_reason, e.held, e.charged, e.shortfall, e.delivered, e.attempts, e.starts, e.epoch, e.token, e.result,
 		e.error, e.evidence, e.percent, e.progress, e.started_at, e.ended_at`
-	JobFrom = ` FROM jobs j JOIN accounts a ON a.id = j.account_id LEFT JOIN open_jobs o ON o.job_id = j.job_id
+	// LEFT JOIN accounts: a job is seen, and so ended, even when its account's row is gone.
+	JobFrom = ` FROM jobs j LEFT JOIN accounts a ON a.id = j.account_id LEFT JOIN open_jobs o ON o.job_id = j.job_id
 		LEFT JOIN workers w ON w.id = o.worker LEFT JOIN ended_jobs e ON e.job_id = j.job_id`
 
 	AttemptColumns    = "x.job_id, x.n, x.token, x.epoch, x.worker, x.counted, x.outcome, x.error, x.run_after, x.started_at, x.ended_at"
@@ -33,11 +39,14 @@ const (
 	AdjustmentColumns = "d.id, d.key, d.tenant, d.account_id, a.name, d.amount, d.about_job, d.reason, d.actor, d.created_at, d.fingerprint"
 	AdjustmentFrom    = " FROM adjustments d JOIN accounts a ON a.id = d.account_id"
 
-	// The words that people wrote beside a grant or an adjustment live apart from the entry.
-	entryColumns = `t.id, t.account_id, a.name, t.seq, t.kind, t.delta, t.balance_after, t.floor, t.job_id, t.about_job,
+	EntryColumns = `t.id, t.account_id, a.name, t.seq, t.kind, t.delta, t.balance_after, t.floor, t.job_id, t.about_job,
 		coalesce(g.reason, d.reason, t.reason), coalesce(g.actor, d.actor, t.actor), t.evidence, t.created_at`
-	entryFrom = ` FROM credit_transactions t JOIN accounts a ON a.id = t.account_id
-		LEFT JOIN grants g ON g.id = t.job_id LEFT JOIN adjustments d ON d.id = t.job_id`
+	// The words that people wrote beside a grant or an adjustment live apart from the entry.
+	// Kind and account are compared too: callers choose ids, and a job that is named like
+	// somebody's grant must not show that grant's words.
+	EntryFrom = ` FROM credit_transactions t LEFT JOIN accounts a ON a.id = t.account_id
+		LEFT JOIN grants g ON g.id = t.job_id AND g.account_id = t.account_id AND t.kind = 'grant'
+		LEFT JOIN adjustments d ON d.id = t.job_id AND d.account_id = t.account_id AND t.kind = 'adjust'`
 )
 
 // Row is what can be scanned: *sql.Row and *sql.Rows.
@@ -64,8 +73,8 @@ func ScanAccount(r Row) (*ledger.Account, error) {
 func ScanJob(r Row) (*ledger.Job, error) {
 	j, o, e := &ledger.Job{}, &ledger.OpenState{}, &ledger.EndState{}
 	var input, metadata, openState, endState, reason, result, failure, evidence string
-	n := make([]int64, 13) // counts of the two rows of which only one exists
-	err := r.Scan(&j.ID, Maybe{&j.Key}, &j.Tenant, &j.AccountID, &j.Account, &j.Type, &j.Cost, &j.Units, &input, &metadata, &j.MaxAttempts,
+	n := make([]int64, 9) // counts of the two rows of which only one exists
+	err := r.Scan(&j.ID, Maybe{&j.Key}, &j.Tenant, &j.AccountID, Maybe{&j.Account}, &j.Type, &j.Cost, &j.Units, &input, &metadata, &j.MaxAttempts,
 		Moment{&j.WaitUntil}, Maybe{&j.RetryOf}, Moment{&j.CreatedAt}, &j.Fingerprint,
 		number{&o.Held}, Maybe{&openState}, number{&n[0]}, number{&n[1]}, number{&n[2]}, Moment{&o.QueuedAt}, Moment{&o.CheckAt},
 		Moment{&o.RunAfter}, Moment{&o.EnqueuedAt}, Moment{&o.SeenAt}, Moment{&o.RefusedAt}, Maybe{&o.Worker}, Maybe{&o.Token},
@@ -129,9 +138,10 @@ func ScanAdjustment(r Row) (*ledger.Adjustment, error) {
 	return d, err
 }
 
-func scanEntry(r Row) (e ledger.Entry, err error) {
+// ScanEntry reads EntryColumns.
+func ScanEntry(r Row) (e ledger.Entry, err error) {
 	var evidence string
-	err = r.Scan(&e.ID, &e.AccountID, &e.Account, number{&e.Seq}, &e.Kind, &e.Delta, number{&e.BalanceAfter}, number{&e.Floor}, &e.JobID,
+	err = r.Scan(&e.ID, &e.AccountID, Maybe{&e.Account}, number{&e.Seq}, &e.Kind, &e.Delta, number{&e.BalanceAfter}, number{&e.Floor}, &e.JobID,
 		Maybe{&e.AboutJob}, &e.Reason, &e.Actor, Maybe{&evidence}, Moment{&e.CreatedAt})
 	if evidence != "" {
 		e.Evidence = json.RawMessage(evidence)
