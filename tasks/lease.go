@@ -8,38 +8,35 @@ import (
 	"github.com/makegood/makegood/ledger"
 )
 
-// progressEvery is how often a worker's newest reports are saved.
-const progressEvery = 500 * time.Millisecond
+const (
+	progressEvery = 500 * time.Millisecond // between saves of the newest reports
+	progressLen   = 200                    // bytes of a report's line
+)
 
-// lease renews the worker's lease, three times within its length, and saves progress, until
-// ctx ends. A renewal that fails is tried again: the worker goes on meanwhile, since only a
-// watcher that reads decides that it is dead.
-func (w *Worker) lease(ctx context.Context) {
-	renewAt := time.Now()
-	_ = every(ctx, min(progressEvery, w.LeaseTTL/3), func() {
-		w.saveProgress(ctx)
-		if time.Now().Before(renewAt) {
-			return
-		}
-		renewAt = time.Now().Add(w.LeaseTTL / 3)
-		if err := w.renew(ctx); err != nil && ctx.Err() == nil {
-			w.Logger.Warn("the lease could not be renewed", "error", err)
-		}
-	})
-}
-
-// renew renews the lease and stops the jobs that somebody asked to cancel.
-func (w *Worker) renew(ctx context.Context) error {
+// renew renews the worker's lease and stops the jobs that somebody asked to cancel. A renewal
+// that fails is tried again: the worker goes on meanwhile, since only a watcher that can read
+// decides that it is dead.
+func (w *Worker) renew(ctx context.Context) {
+	within, stop := context.WithTimeout(ctx, max(w.o.LeaseTTL/3, time.Second))
+	defer stop()
 	host, _ := os.Hostname()
-	cancelled, err := w.Ledger.RenewWorker(ctx, ledger.WorkerLease{ID: w.id, Host: host, PID: os.Getpid()}, w.LeaseTTL)
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	cancelled, err := w.o.Ledger.RenewWorker(within, ledger.WorkerLease{ID: w.id, Host: host, PID: os.Getpid()}, w.o.LeaseTTL)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.log.Warn("the lease could not be renewed", "error", err)
+		}
+		return
+	}
+	asked := map[string]bool{}
 	for _, id := range cancelled {
-		if a := w.running[id]; a != nil {
-			a.cancel(errCancelled)
+		asked[id] = true
+	}
+	for _, a := range w.attempts() {
+		if asked[a.job.ID] {
+			a.cancel(ErrCancelled)
 		}
 	}
-	return err
+	w.clearDoubts(within)
 }
 
 func (w *Worker) attempts() []*attempt {
@@ -52,6 +49,7 @@ func (w *Worker) attempts() []*attempt {
 	return list
 }
 
+// saveProgress saves the newest report of each attempt.
 func (w *Worker) saveProgress(ctx context.Context) {
 	for _, a := range w.attempts() {
 		a.mu.Lock()
@@ -61,33 +59,40 @@ func (w *Worker) saveProgress(ctx context.Context) {
 		if !news {
 			continue
 		}
-		if err := w.Ledger.SaveProgress(ctx, a.job.ID, a.token, percent, clip(text)); err != nil && ctx.Err() == nil {
-			w.Logger.Debug("progress was not saved", "job", a.job.ID, "error", err)
+		if err := w.o.Ledger.SaveProgress(ctx, a.job.ID, a.token, percent, clip(text, progressLen)); err != nil && ctx.Err() == nil {
+			a.log.Debug("progress was not saved", "error", err)
 		}
 	}
 }
 
-// drain waits for running jobs, for ShutdownTimeout at most.
-func (w *Worker) drain() {
-	over := time.NewTimer(w.ShutdownTimeout)
+// drain waits until nothing runs, for so long at most.
+func (w *Worker) drain(most time.Duration) {
+	over := time.NewTimer(most)
 	defer over.Stop()
-	for _, a := range w.attempts() {
+	for list := w.attempts(); len(list) > 0; list = w.attempts() {
 		select {
-		case <-a.done:
+		case <-list[0].done:
 		case <-over.C:
 			return
 		}
 	}
 }
 
-// giveBack returns what is still running to the queue before its handler is told to stop, so
-// that another worker may have it at once.
-func (w *Worker) giveBack(ctx context.Context) {
-	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
+// giveBack returns what is still running to the queue, and then tells the handlers to stop: in
+// this order another worker may have a job at once, however long its handler takes to return.
+func (w *Worker) giveBack() {
+	w.mu.Lock()
+	w.givenBack = true
+	w.mu.Unlock()
+	ctx, stop := context.WithTimeout(context.Background(), stopWithin)
 	defer stop()
 	for _, a := range w.attempts() {
-		_, err := w.Ledger.Yield(ctx, ledger.YieldJob{JobID: a.job.ID, Token: a.token, GiveBack: true})
-		w.Logger.Info("given back", "job", a.job.ID, "account", a.job.Account, "attempt", a.job.Open.Attempts, "error", err)
-		a.cancel(errShutdown)
+		if _, err := w.o.Ledger.Yield(ctx, ledger.YieldJob{JobID: a.job.ID, Token: a.token, GiveBack: true}); err != nil {
+			a.log.Warn("could not be given back; the watcher will put it back", "error", err)
+		} else {
+			a.log.Info("given back")
+		}
+		a.cancel(ErrShutdown)
 	}
+	w.clearDoubts(ctx)
 }

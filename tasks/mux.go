@@ -3,7 +3,6 @@ package tasks
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,14 +10,15 @@ import (
 	"github.com/makegood/makegood/provider"
 )
 
-// Job is what a handler is given.
+// Job is what a handler is given. Attempt counts runs that used up one of the job's attempts, so
+// it does not grow when a worker gave the job back at shutdown.
 type Job struct {
 	ID, Key, Tenant, Account, Type string
 	Input                          json.RawMessage
-	Units                          int   // asked for
-	Cost                           int64 // held, in credits
-	Attempt                        int   // 1 for the first
-	Token                          string
+	Units                          int    // asked for
+	Cost                           int64  // held, in credits
+	Attempt                        int    // 1 for the first
+	Token                          string // of this attempt; no other has it
 
 	report func(percent int, text string)
 }
@@ -41,8 +41,12 @@ type Result struct {
 }
 
 // HandlerFunc makes what a job asks for. Errors are retried with growing waits until the
-// job's attempts are used up; Permanent ends the job at once, RetryAfter names the wait. Its
-// context ends when the attempt's time is over or somebody cancelled the job.
+// job's attempts are used up; Permanent ends the job at once, RetryAfter names the wait. A panic
+// is an error of the attempt.
+//
+// Its context ends when the attempt's time is over, when somebody cancelled the job
+// (context.Cause is ErrCancelled), or when the worker stops and has given the job back
+// (ErrShutdown). A result that comes all the same counts if the job is still open.
 type HandlerFunc func(ctx context.Context, job Job) (Result, error)
 
 // Permanent marks an error that no retry mends: the job fails and is refunded.
@@ -85,8 +89,15 @@ func (m *Mux) handler(jobType string) HandlerFunc {
 		return h
 	}
 	return func(context.Context, Job) (Result, error) {
-		return Result{}, Permanent(fmt.Errorf("this worker has no handler for jobs of type %q", jobType))
+		return Result{}, Permanent(noHandlerError{jobType})
 	}
+}
+
+// noHandlerError fails a job for good.
+type noHandlerError struct{ jobType string }
+
+func (e noHandlerError) Error() string {
+	return fmt.Sprintf("this worker has no handler for jobs of type %q", e.jobType)
 }
 
 // Provider runs jobs on a provider.
@@ -95,9 +106,6 @@ func Provider(p provider.Provider) HandlerFunc {
 		made, err := p.Generate(ctx, provider.Request{JobID: job.ID, Key: fmt.Sprintf("%s:%d", job.ID, job.Attempt), Type: job.Type, Input: job.Input},
 			job.Progress)
 		if err != nil {
-			if _, bad := errors.AsType[*provider.InputError](err); bad {
-				err = Permanent(err)
-			}
 			return Result{}, err
 		}
 		return Result{Outputs: made.Outputs, Text: made.Text, Units: made.Units, Cost: &made.Cost, Usage: made.Usage}, nil

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/makegood/makegood/ledger"
 )
@@ -21,18 +23,27 @@ type RelayOptions struct {
 	Logger          *slog.Logger  // nil means slog.Default()
 }
 
-// Relay sees to it that the queue has every queued job. Two may run.
+// Relay sees to it that the queue has every queued job. Two may run: what they do twice, the
+// task ids and the epochs make one.
 type Relay struct {
-	RelayOptions
+	o         RelayOptions
+	log       *slog.Logger
 	id        string
 	queue     *asynq.Client
 	inspector *asynq.Inspector
-	outage    time.Time // since when Redis is away; zero while it is not
+
+	reached time.Time // when Redis last answered, by the ledger's clock
+	outage  time.Time // since when it has not; zero while it does
+
+	mu     sync.Mutex
+	active map[string]time.Time // task ids found active while their job was queued, since when
 }
 
 const (
 	duePage      = 256
-	activeAtMost = time.Minute // an "active" task of a job that we know as queued is dead after it
+	relayAtOnce  = 16              // jobs, so that their sights share commits
+	relayWithin  = 2 * time.Second // for each call to Redis
+	activeAtMost = time.Minute     // an "active" task of a job that we know as queued is dead after it
 )
 
 // NewRelay makes a relay.
@@ -43,56 +54,49 @@ func NewRelay(o RelayOptions) *Relay {
 	if o.OrphanThreshold == 0 {
 		o.OrphanThreshold = 5 * time.Minute
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	return &Relay{RelayOptions: o, id: ledger.NewID(), queue: asynq.NewClientFromRedisClient(o.Redis), inspector: asynq.NewInspectorFromRedisClient(o.Redis)}
+	id := ledger.NewID()
+	return &Relay{o: o, log: orDefault(o.Logger).With("relay", id), id: id, active: map[string]time.Time{},
+		queue: asynq.NewClientFromRedisClient(o.Redis), inspector: asynq.NewInspectorFromRedisClient(o.Redis)}
 }
 
 // Run relays until ctx ends.
 func (r *Relay) Run(ctx context.Context) error {
-	err := every(ctx, r.Interval, func() {
+	every(ctx, r.o.Interval, func() {
 		if err := r.Round(ctx); err != nil && ctx.Err() == nil {
-			r.Logger.Warn("relay", "error", err)
+			r.log.Warn("a round of the relay ended early; the next goes on", "error", err)
 		}
 	})
-	if err := r.Ledger.RemoveRelay(context.WithoutCancel(ctx), r.id); err != nil {
-		r.Logger.Warn("relay", "error", err)
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer stop()
+	if err := r.o.Ledger.RemoveRelay(last, r.id); err != nil {
+		r.log.Warn("the relay's report stays", "error", err)
 	}
-	return err
+	return nil
 }
 
-// every runs round at once and then at each interval until ctx ends.
-func every(ctx context.Context, interval time.Duration, round func()) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		round()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-// Round looks once at all jobs that are due, and reports what the queue said.
+// Round looks once at all jobs that are due, and reports whether the queue could be reached.
 func (r *Relay) Round(ctx context.Context) error {
-	err := r.checkMarker(ctx)
-	if err == nil {
+	now, err := r.o.Ledger.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if err = r.checkMarker(ctx, now); err == nil {
 		err = r.relayDue(ctx)
 	}
-	now, clockErr := r.Ledger.Now(ctx)
-	if clockErr != nil {
-		return errors.Join(err, clockErr)
+	if ctx.Err() != nil {
+		return ctx.Err() // says nothing of Redis
 	}
-	switch {
-	case !unreachable(err):
-		r.outage = time.Time{}
+	switch away := (redisError{}); {
+	case !errors.As(err, &away):
+		r.reached, r.outage = now, time.Time{}
 	case r.outage.IsZero():
-		r.outage = now
+		if r.outage = r.reached; r.outage.IsZero() {
+			r.outage = now
+		}
+		r.log.Warn("Redis is away; jobs are accepted and wait", "since", r.outage)
 	}
-	return errors.Join(err, r.Ledger.ReportRelay(ctx, ledger.RelayStatus{ID: r.id, OutageSince: r.outage}))
+	r.forgetActive()
+	return errors.Join(err, r.o.Ledger.ReportRelay(ctx, ledger.RelayStatus{ID: r.id, OutageSince: r.outage}))
 }
 
 // redisError marks what Redis, and not the ledger, could not do.
@@ -100,131 +104,226 @@ type redisError struct{ error }
 
 func (e redisError) Unwrap() error { return e.error }
 
-func unreachable(err error) bool {
-	_, ok := errors.AsType[redisError](err)
-	return ok
-}
-
 // checkMarker tells a Redis that lost its memory by a key that is gone: restarted empty, or
-// flushed. Then everything queued becomes due at once under the next epoch, and only after
-// that the marker is set: a relay that dies in between leaves the work to the next round, and
-// two that do it both only waste wake-ups, which the epoch fences.
-func (r *Relay) checkMarker(ctx context.Context) error {
-	id, err := r.Ledger.InstallationID(ctx)
+// flushed. Then everything queued becomes due under the next epoch (a job that waits to be
+// tried again becomes due when it would have), and only after that the marker is set.
+//
+// The order makes a crash safe: a relay that dies in between leaves the marker unset, and the
+// next round does it all again. The other way round, it would leave jobs that nobody looks at
+// for up to half the orphan threshold. Doing it twice wastes wake-ups, which the epoch fences.
+func (r *Relay) checkMarker(ctx context.Context, now time.Time) error {
+	id, err := r.o.Ledger.InstallationID(ctx)
 	if err != nil {
 		return err
 	}
 	key := "makegood:marker:" + id
-	redisCtx, cancel := context.WithTimeout(ctx, enqueueWithin)
+	redisCtx, cancel := context.WithTimeout(ctx, relayWithin)
 	defer cancel()
-	switch n, err := r.Redis.Exists(redisCtx, key).Result(); {
+	switch n, err := r.o.Redis.Exists(redisCtx, key).Result(); {
 	case err != nil:
 		return redisError{err}
 	case n == 1:
 		return nil
 	}
-	requeued := 0
-	for after := ""; ; {
-		jobs, err := r.Ledger.OpenJobs(ctx, after, duePage)
-		if err != nil {
-			return err
-		}
-		for _, j := range jobs {
-			after = j.ID
-			if o := j.Open; o.State == ledger.StateQueued {
-				wait := max(0, time.Until(o.RunAfter))
-				if _, err := r.Ledger.Sight(ctx, ledger.SightJob{JobID: j.ID, Epoch: o.Epoch, Sign: ledger.SignLost, Next: wait}); err != nil {
-					return err
-				}
-				requeued++
-			}
-		}
-		if len(jobs) < duePage {
-			break
-		}
+	again, err := r.queueAgain(ctx, now)
+	if err != nil {
+		return err
 	}
-	if requeued > 0 {
-		r.Logger.Warn("the queue has lost its memory; all waiting jobs are queued again", "jobs", requeued)
+	if again > 0 {
+		r.log.Warn("the queue has lost its memory, or is new; all waiting jobs are queued again", "jobs", again)
 	}
-	// Registers the queue again: asynq does so only once in a client's life.
-	if err := r.Redis.SAdd(ctx, "asynq:queues", Queue).Err(); err != nil {
+	redisCtx, cancel = context.WithTimeout(ctx, relayWithin)
+	defer cancel()
+	// asynq registers a queue once in a client's life; running ones have done so.
+	if err := r.o.Redis.SAdd(redisCtx, "asynq:queues", Queue).Err(); err != nil {
 		return redisError{err}
 	}
-	if err := r.Redis.Set(ctx, key, r.id, 0).Err(); err != nil {
+	if err := r.o.Redis.Set(redisCtx, key, r.id, 0).Err(); err != nil {
 		return redisError{err}
 	}
 	return nil
 }
 
-// relayDue enqueues what is due until nothing is.
-func (r *Relay) relayDue(ctx context.Context) error {
-	for {
-		jobs, err := r.Ledger.Due(ctx, duePage)
+// queueAgain makes all queued jobs due under the next epoch.
+func (r *Relay) queueAgain(ctx context.Context, now time.Time) (again int, err error) {
+	err = eachOpen(ctx, r.o.Ledger, func(jobs []ledger.Job) error {
+		var g errgroup.Group
+		g.SetLimit(relayAtOnce)
+		for _, j := range jobs {
+			o := j.Open
+			if o.State != ledger.StateQueued {
+				continue
+			}
+			again++
+			g.Go(func() error {
+				return r.sight(ctx, j, ledger.SightJob{Sign: ledger.SignLost, Next: max(0, o.RunAfter.Sub(now))})
+			})
+		}
+		return g.Wait()
+	})
+	return again, err
+}
+
+// eachOpen reads all open jobs, page by page.
+func eachOpen(ctx context.Context, l *ledger.Ledger, do func([]ledger.Job) error) error {
+	for after := ""; ; {
+		jobs, err := l.OpenJobs(ctx, after, duePage)
 		if err != nil {
 			return err
 		}
-		for _, j := range jobs {
-			if err := r.relay(ctx, j); err != nil {
-				return err
-			}
+		if err := do(jobs); err != nil {
+			return err
 		}
 		if len(jobs) < duePage {
 			return nil
+		}
+		after = jobs[len(jobs)-1].ID
+	}
+}
+
+// relayDue enqueues what is due until nothing is. A job that cannot be relayed for a reason of
+// its own stays due and does not hold up the others.
+func (r *Relay) relayDue(ctx context.Context) error {
+	failed := map[string]bool{}
+	for {
+		jobs, err := r.o.Ledger.Due(ctx, duePage)
+		if err != nil {
+			return err
+		}
+		now, err := r.o.Ledger.Now(ctx)
+		if err != nil {
+			return err
+		}
+		errs := make([]error, len(jobs))
+		var g errgroup.Group
+		g.SetLimit(relayAtOnce)
+		for i, j := range jobs {
+			if failed[j.ID] {
+				continue
+			}
+			g.Go(func() error {
+				errs[i] = r.relay(ctx, j, now)
+				if away := (redisError{}); errors.As(errs[i], &away) || errors.Is(errs[i], ledger.ErrUnavailable) {
+					return errs[i]
+				}
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		moved := false
+		for i, j := range jobs {
+			switch {
+			case errs[i] != nil:
+				failed[j.ID] = true
+				r.log.Error("a job could not be relayed", "job", j.ID, "account", j.Account, "epoch", j.Open.Epoch, "error", errs[i])
+			case !failed[j.ID]:
+				moved = true
+			}
+		}
+		if ctx.Err() != nil || !moved { // a page that was lost goes on: its next epochs are due
+			return ctx.Err()
 		}
 	}
 }
 
 // relay hands one job to the queue and writes down what it said.
-func (r *Relay) relay(ctx context.Context, j ledger.Job) error {
-	redisCtx, cancel := context.WithTimeout(ctx, 2*enqueueWithin)
+func (r *Relay) relay(ctx context.Context, j ledger.Job, now time.Time) error {
+	redisCtx, cancel := context.WithTimeout(ctx, relayWithin)
 	defer cancel()
 	err := enqueue(redisCtx, r.queue, j.ID, j.Open.Epoch)
-	sight := ledger.SightJob{JobID: j.ID, Epoch: j.Open.Epoch, Next: r.next(j)}
-	var reply redis.Error
+	sight := ledger.SightJob{Next: r.next(j, now)}
 	switch {
 	case err == nil:
 		sight.Sign = ledger.SignEnqueued
 	case errors.Is(err, asynq.ErrTaskIDConflict):
-		if sight.Sign, err = r.look(j); err != nil {
+		if err := r.look(redisCtx, j, &sight); err != nil {
 			return redisError{err}
 		}
-	case errors.As(err, &reply):
+	case refused(err):
 		sight.Sign = ledger.SignRefused
-		r.Logger.Warn("the queue refused a job", "job", j.ID, "account", j.Account, "epoch", j.Open.Epoch, "error", err)
+		r.log.Warn("the queue refused a job", "job", j.ID, "account", j.Account, "epoch", j.Open.Epoch, "error", err)
 	default:
 		return redisError{err}
 	}
-	if sight.Sign == ledger.SignLost {
-		sight.Next = 0
-		r.Logger.Warn("the queue cannot deliver a job any more; the next epoch can", "job", j.ID, "account", j.Account, "epoch", j.Open.Epoch)
-	}
-	_, err = r.Ledger.Sight(ctx, sight)
+	return r.sight(ctx, j, sight)
+}
+
+func (r *Relay) sight(ctx context.Context, j ledger.Job, s ledger.SightJob) error {
+	s.JobID, s.Epoch = j.ID, j.Open.Epoch
+	_, err := r.o.Ledger.Sight(ctx, s)
 	return err
 }
 
-// look asks what became of a task whose id the queue knows.
-func (r *Relay) look(j ledger.Job) (ledger.Sign, error) {
-	info, err := r.inspector.GetTaskInfo(Queue, taskID(j.ID, j.Open.Epoch))
+// look asks what became of a task whose id the queue knows. "Active" is believed for a minute:
+// a worker tells the ledger at once what it took, and a task can stay active for ever when
+// Redis lost only its lease.
+func (r *Relay) look(ctx context.Context, j ledger.Job, sight *ledger.SightJob) error {
+	id := taskID(j.ID, j.Open.Epoch)
+	info, err := r.taskInfo(ctx, id)
 	switch {
 	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
-		return ledger.SignLost, nil
+		// Gone since the conflict, or something else holds the id: the next epoch tells.
 	case err != nil:
-		return "", err
+		return err
+	case info.State == asynq.TaskStatePending, info.State == asynq.TaskStateScheduled, info.State == asynq.TaskStateRetry:
+		sight.Sign = ledger.SignSeen
+		return nil
+	case info.State == asynq.TaskStateActive && r.activeFor(id) < activeAtMost:
+		sight.Sign, sight.Next = ledger.SignSeen, min(sight.Next, activeAtMost)
+		return nil
 	}
-	switch info.State {
-	case asynq.TaskStatePending, asynq.TaskStateScheduled, asynq.TaskStateRetry:
-		return ledger.SignSeen, nil
-	case asynq.TaskStateActive:
-		if now, err := r.Ledger.Now(context.Background()); err == nil && now.Sub(j.Open.QueuedAt) < activeAtMost {
-			return ledger.SignSeen, nil
-		}
-	}
-	return ledger.SignLost, nil
+	sight.Sign, sight.Next = ledger.SignLost, 0
+	r.log.Warn("the queue cannot deliver a job any more; its next epoch will be", "job", j.ID, "account", j.Account, "epoch", j.Open.Epoch)
+	return nil
 }
 
-// next is when to look again: half the time that the job has waited, at least 10 s, at most
-// half the orphan threshold.
-func (r *Relay) next(j ledger.Job) time.Duration {
-	waited := j.Open.CheckAt.Sub(j.Open.QueuedAt)
-	return min(max(waited/2, firstLook), r.OrphanThreshold/2)
+// taskInfo asks the inspector, which takes no context.
+func (r *Relay) taskInfo(ctx context.Context, id string) (*asynq.TaskInfo, error) {
+	type answer struct {
+		info *asynq.TaskInfo
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		info, err := r.inspector.GetTaskInfo(Queue, id)
+		got <- answer{info, err}
+	}()
+	select {
+	case a := <-got:
+		return a.info, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// activeFor is for how long this relay has found a task active.
+func (r *Relay) activeFor(id string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	since, known := r.active[id]
+	if !known {
+		since = time.Now()
+		r.active[id] = since
+	}
+	return time.Since(since)
+}
+
+// forgetActive drops what will not be asked about again: looks at active tasks are a minute
+// apart at most.
+func (r *Relay) forgetActive() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, since := range r.active {
+		if time.Since(since) > 10*activeAtMost {
+			delete(r.active, id)
+		}
+	}
+}
+
+// next is when to look again: after half the time that the job has waited, at least 10 s, at
+// most half the orphan threshold.
+func (r *Relay) next(j ledger.Job, now time.Time) time.Duration {
+	return min(max(now.Sub(j.Open.QueuedAt)/2, firstLook), r.o.OrphanThreshold/2)
 }

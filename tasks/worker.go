@@ -2,13 +2,9 @@ package tasks
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"os"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/makegood/makegood/ledger"
-	"github.com/makegood/makegood/provider"
 )
 
 // WorkerOptions of NewWorker.
@@ -25,45 +20,48 @@ type WorkerOptions struct {
 	Ledger          *ledger.Ledger
 	Redis           redis.UniversalClient
 	Mux             *Mux          // nil means DefaultMux
-	Artifacts       *Artifacts    // where outputs go; nil refuses jobs that have any
+	Artifacts       *Artifacts    // where outputs go; nil refuses results that have any
 	Concurrency     int           // jobs at once; 0 means 16
 	LeaseTTL        time.Duration // 0 means ledger.DefaultLeaseTTL
 	AttemptTimeout  time.Duration // 0 means ledger.DefaultAttemptTimeout
-	ShutdownTimeout time.Duration // 0 means 25 s
+	ShutdownTimeout time.Duration // how long running jobs may go on at shutdown; 0 means 25 s
 	MaxStarts       int           // 0 means ledger.DefaultMaxStarts
-	MaxAttempts     int           // of jobs that charge themselves and name none
+	MaxAttempts     int           // of jobs that charge themselves and name none; 0 means ledger.DefaultMaxAttempts
 	Logger          *slog.Logger  // nil means slog.Default()
 }
 
 // Worker runs jobs.
 type Worker struct {
-	WorkerOptions
-	id string
+	o     WorkerOptions
+	id    string
+	log   *slog.Logger
+	stats counters
 
-	mu      sync.Mutex
-	running map[string]*attempt // by job id
+	mu        sync.Mutex
+	running   map[string]*attempt // by token
+	doubtful  []doubt
+	givenBack bool // what was running is given back, and so is what starts now
 
-	dropped, unpaid atomic.Int64
+	abandon chan struct{} // closed when what still runs is no longer waited for
+	gone    chan struct{} // closed when Run is over: settling that an outage holds up ends too
 }
 
-// attempt is a run of a job in this process.
-type attempt struct {
-	job    ledger.Job
-	token  string
-	cancel context.CancelCauseFunc
-	done   chan struct{}
+// doubt is a Start whose answer was lost: the job may be running in this worker's name with
+// nobody at it.
+type doubt struct{ jobID, token string }
 
-	mu      sync.Mutex
-	percent int
-	text    string
-	news    bool
+// Stats counts what a worker did with its deliveries, since it was made.
+type Stats struct {
+	Started   int64 // attempts that ran
+	Completed int64 // attempts whose result was the job's
+	Failed    int64 // attempts that did not end well, cancelled ones among them
+	Late      int64 // attempts that made a result when the job had ended otherwise
+	Dropped   int64 // deliveries forgotten: ended, running elsewhere, replaced, unreadable
+	Unknown   int64 // deliveries of jobs that this ledger does not have
+	Unpaid    int64 // tasks that charge themselves and whose account lacked the credits
 }
 
-// Why a handler's context ended, beside its deadline.
-var (
-	errCancelled = errors.New("the job was cancelled")
-	errShutdown  = errors.New("the worker shuts down")
-)
+type counters struct{ started, completed, failed, late, dropped, unknown, unpaid atomic.Int64 }
 
 // NewWorker makes a worker with an id of its own.
 func NewWorker(o WorkerOptions) *Worker {
@@ -79,52 +77,67 @@ func NewWorker(o WorkerOptions) *Worker {
 	if o.ShutdownTimeout == 0 {
 		o.ShutdownTimeout = 25 * time.Second
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	w := &Worker{WorkerOptions: o, id: ledger.NewID(), running: map[string]*attempt{}}
-	w.Logger = o.Logger.With("worker", w.id)
+	w := &Worker{o: o, id: ledger.NewID(), running: map[string]*attempt{}, abandon: make(chan struct{}), gone: make(chan struct{})}
+	w.log = orDefault(o.Logger).With("worker", w.id)
 	return w
 }
 
 // ID is minted per start of a process: a worker that comes back is another one.
 func (w *Worker) ID() string { return w.id }
 
-// Dropped counts deliveries that were forgotten: ended, running elsewhere, unknown.
-func (w *Worker) Dropped() int64 { return w.dropped.Load() }
+// Stats counts what the worker did so far.
+func (w *Worker) Stats() Stats {
+	s := &w.stats
+	return Stats{Started: s.started.Load(), Completed: s.completed.Load(), Failed: s.failed.Load(), Late: s.late.Load(),
+		Dropped: s.dropped.Load(), Unknown: s.unknown.Load(), Unpaid: s.unpaid.Load()}
+}
 
-// Unpaid counts self-charging tasks whose account lacked the credits.
-func (w *Worker) Unpaid() int64 { return w.unpaid.Load() }
+const (
+	stopWithin    = 5 * time.Second // for each step of a shutdown after the running jobs have had their time
+	returnWithin  = time.Second     // for handlers to return once their context has ended
+	longestRetry  = 5 * time.Second // between asynq's deliveries while the ledger is away
+	taskCheck     = 200 * time.Millisecond
+	delayedChecks = time.Second
+)
 
 // Run works until ctx ends, then lets running jobs finish for ShutdownTimeout and gives the
-// rest back, which uses up none of their attempts.
+// rest back, which uses up none of their attempts. Run it once.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.renew(ctx); err != nil {
-		return err
-	}
-	server := asynq.NewServerFromRedisClient(w.Redis, asynq.Config{
-		Concurrency: w.Concurrency, Queues: map[string]int{Queue: 1}, TaskCheckInterval: 200 * time.Millisecond,
-		DelayedTaskCheckInterval: time.Second, ShutdownTimeout: w.ShutdownTimeout + 5*time.Second,
+	defer close(w.gone)
+	queueLog := asynqLog{w.log}
+	server := asynq.NewServerFromRedisClient(w.o.Redis, asynq.Config{
+		Concurrency: w.o.Concurrency, Queues: map[string]int{Queue: 1}, TaskCheckInterval: taskCheck,
+		DelayedTaskCheckInterval: delayedChecks, ShutdownTimeout: stopWithin,
 		RetryDelayFunc: func(n int, _ error, _ *asynq.Task) time.Duration {
-			return min(time.Duration(n+1)*time.Second, 5*time.Second)
+			return min(time.Duration(n+1)*time.Second, longestRetry)
 		},
-		Logger: asynqLog{w.Logger}, LogLevel: asynq.WarnLevel,
+		Logger: queueLog, LogLevel: queueLog.level(),
 	})
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	defer stopBackground()
+	w.renew(background) // before the first job, so that the worker is known
+	loops.Go(func() { every(background, w.o.LeaseTTL/3, func() { w.renew(background) }) })
+	loops.Go(func() { every(background, min(progressEvery, w.o.LeaseTTL/3), func() { w.saveProgress(background) }) })
 	if err := server.Start(asynq.HandlerFunc(w.process)); err != nil {
 		return fmt.Errorf("start the queue's server: %w", err)
 	}
-	leases, stopLeases := context.WithCancel(context.WithoutCancel(ctx))
-	var leasing sync.WaitGroup
-	leasing.Go(func() { w.lease(leases) })
+
 	<-ctx.Done()
-	server.Stop()
-	w.drain()
-	w.giveBack(context.WithoutCancel(ctx))
+	server.Stop() // no new deliveries
+	w.drain(w.o.ShutdownTimeout)
+	w.giveBack()
+	close(w.abandon)
+	w.drain(returnWithin)
 	server.Shutdown()
-	stopLeases()
-	leasing.Wait()
-	if err := w.Ledger.RemoveWorker(context.WithoutCancel(ctx), w.id); err != nil {
-		w.Logger.Warn("the lease stays until it lapses", "error", err)
+	w.drain(returnWithin) // what a delivery under way started after all, and gives back
+	stopBackground()
+	loops.Wait()
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer stop()
+	if err := w.o.Ledger.RemoveWorker(last, w.id); err != nil {
+		w.log.Warn("the lease stays until it lapses", "error", err)
 	}
 	return nil
 }
@@ -134,208 +147,63 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) process(ctx context.Context, task *asynq.Task) error {
 	jobID, epoch := string(task.Payload()), 0
 	if task.Type() == TypeCharge {
-		job, err := w.charge(ctx, task)
-		if err != nil || job == "" {
+		opened, err := w.charge(ctx, task)
+		if err != nil || opened == "" {
 			return err
 		}
-		jobID = job
+		jobID = opened
 	} else if id, ok := asynq.GetTaskID(ctx); ok {
 		epoch = epochOf(id)
 	}
 	token := ledger.NewID()
-	started, err := w.Ledger.Start(ctx, ledger.StartJob{JobID: jobID, Epoch: epoch, Token: token, Worker: w.id, LeaseTTL: w.LeaseTTL,
-		AttemptTimeout: w.AttemptTimeout, MaxStarts: w.MaxStarts})
+	// On a context that nobody cancels: a Start whose answer nobody takes would leave the job
+	// running in our name. The ledger itself gives an outage up after a while.
+	started, err := w.o.Ledger.Start(context.WithoutCancel(ctx), ledger.StartJob{JobID: jobID, Epoch: epoch, Token: token, Worker: w.id,
+		LeaseTTL: w.o.LeaseTTL, AttemptTimeout: w.o.AttemptTimeout, MaxStarts: w.o.MaxStarts})
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrInvalid):
-		w.dropped.Add(1)
-		w.Logger.Warn("dropped a task of no job of ours", "task", jobID)
+		w.stats.unknown.Add(1)
+		w.log.Warn("dropped a task of no job of ours", "task", clip(jobID, 80), "epoch", epoch)
 		return nil
 	case err != nil:
+		w.doubt(jobID, token)
 		return err
 	case started.Verdict != ledger.VerdictRun:
-		w.dropped.Add(1)
-		w.Logger.Debug("dropped a delivery", "job", jobID, "epoch", epoch, "why", started.Why)
+		w.stats.dropped.Add(1)
+		w.log.Debug("dropped a delivery", "job", jobID, "account", started.Job.Account, "epoch", epoch, "why", started.Why)
 		return nil
 	}
-	w.run(started.Job, token)
+	a := w.begin(started.Job, token)
+	go w.run(a)
+	select {
+	case <-a.done:
+	case <-w.abandon: // given back: its next epoch is another task
+	}
 	return nil
 }
 
-// charge opens a task that charges itself; "" when it may not run.
-func (w *Worker) charge(ctx context.Context, task *asynq.Task) (jobID string, err error) {
-	var c Charge
-	if err := json.Unmarshal(task.Payload(), &c); err != nil {
-		w.dropped.Add(1)
-		w.Logger.Warn("dropped a task that cannot be read", "error", err)
-		return "", nil
-	}
-	if c.MaxAttempts == 0 {
-		c.MaxAttempts = w.MaxAttempts
-	}
-	opened, err := w.Ledger.Open(ctx, c.open())
-	switch {
-	case err == nil:
-		return opened.Job.ID, nil
-	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return "", err
-	case errors.Is(err, ledger.ErrInsufficientCredits):
-		w.unpaid.Add(1)
-	default:
-		w.dropped.Add(1)
-	}
-	w.Logger.Warn("a task could not be charged and does not run", "account", c.Account, "type", c.Type, "error", err)
-	return "", nil
-}
-
-// run runs one attempt on a context of its own: asynq cancels the task's when Redis is away,
-// and that is no reason to stop a vendor.
-func (w *Worker) run(job ledger.Job, token string) {
-	deadline, stop := context.WithDeadline(context.Background(), time.Now().Add(job.Open.Deadline.Sub(job.Open.StartedAt)))
-	defer stop()
-	ctx, cancel := context.WithCancelCause(deadline)
-	defer cancel(nil)
-	a := &attempt{job: job, token: token, cancel: cancel, done: make(chan struct{})}
+// doubt remembers a Start whose answer was lost.
+func (w *Worker) doubt(jobID, token string) {
 	w.mu.Lock()
-	w.running[job.ID] = a
+	defer w.mu.Unlock()
+	w.doubtful = append(w.doubtful, doubt{jobID, token})
+}
+
+// clearDoubts gives back what lost Starts may have taken: had one been committed, the job
+// would be running in the name of a live worker and no delivery could have it before its
+// deadline. A Start that was not committed is fenced here, and forgotten.
+func (w *Worker) clearDoubts(ctx context.Context) {
+	w.mu.Lock()
+	open := w.doubtful
+	w.doubtful = nil
 	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		if w.running[job.ID] == a {
-			delete(w.running, job.ID)
-		}
-		w.mu.Unlock()
-		close(a.done)
-	}()
-	log := w.Logger.With("job", job.ID, "account", job.Account, "attempt", job.Open.Attempts, "epoch", job.Open.Epoch)
-	log.Info("started", "type", job.Type)
-	result, err := w.call(ctx, a)
-	if err == nil {
-		err = w.complete(a, result, log)
-	}
-	if err != nil {
-		w.fail(a, err, context.Cause(ctx), log)
-	}
-}
-
-// call runs the handler; a panic is an error of the attempt.
-func (w *Worker) call(ctx context.Context, a *attempt) (result Result, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			w.Logger.Error("a handler panicked", "job", a.job.ID, "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("the generator panicked: %v", p)
-		}
-	}()
-	j := a.job
-	return w.Mux.handler(j.Type)(ctx, Job{ID: j.ID, Key: j.Key, Tenant: j.Tenant, Account: j.Account, Type: j.Type, Input: j.Input,
-		Units: j.Units, Cost: j.Open.Held, Attempt: j.Open.Attempts, Token: a.token, report: a.report})
-}
-
-func (a *attempt) report(percent int, text string) {
-	a.mu.Lock()
-	a.percent, a.text, a.news = percent, text, true
-	a.mu.Unlock()
-}
-
-// complete stores the artefacts and then the completion that names them. A loser removes only
-// its own.
-func (w *Worker) complete(a *attempt, r Result, log *slog.Logger) error {
-	ctx := context.Background() // settling outlives shutdown and the attempt's deadline
-	c := ledger.CompleteJob{JobID: a.job.ID, Token: a.token, Actual: a.job.Open.Held, Delivered: a.job.Units,
-		Result: ledger.Result{Artifacts: []ledger.Artifact{}, Usage: r.Usage}}
-	if r.Cost != nil {
-		c.Actual = *r.Cost
-	}
-	if r.Units > 0 {
-		c.Delivered = r.Units
-	}
-	if r.Text != "" {
-		c.Result.Text = &r.Text
-	}
-	for n, out := range r.Outputs {
-		if w.Artifacts == nil {
-			return Permanent(errors.New("this worker has no store for outputs"))
-		}
-		stored, err := w.Artifacts.Write(ctx, a.job.ID, a.token, n, out)
-		if err != nil {
-			w.Artifacts.Remove(ctx, c.Result.Artifacts)
-			return err
-		}
-		c.Result.Artifacts = append(c.Result.Artifacts, stored)
-	}
-	err := w.settle(func() error { _, err := w.Ledger.Complete(ctx, c); return err })
-	if err != nil {
-		if w.Artifacts != nil {
-			w.Artifacts.Remove(ctx, c.Result.Artifacts)
-		}
-		if errors.Is(err, ledger.ErrAlreadySettled) || errors.Is(err, ledger.ErrFenced) {
-			log.Warn("finished too late; the result is discarded", "error", err)
-			return nil
-		}
-		return Permanent(err) // an actual cost out of bounds, say
-	}
-	log.Info("completed", "charged_at_most", c.Actual)
-	return nil
-}
-
-// fail writes down how an attempt went wrong.
-func (w *Worker) fail(a *attempt, failure, cause error, log *slog.Logger) {
-	ctx := context.Background()
-	reason := &ledger.JobError{Code: "generator_error", Message: clip(failure.Error())}
-	err := w.settle(func() error {
+	for _, d := range open {
+		_, err := w.o.Ledger.Yield(ctx, ledger.YieldJob{JobID: d.jobID, Token: d.token, GiveBack: true})
 		switch {
-		case errors.Is(cause, errShutdown):
-			_, err := w.Ledger.Yield(ctx, ledger.YieldJob{JobID: a.job.ID, Token: a.token, GiveBack: true})
-			return err
-		case errors.Is(cause, errCancelled):
-			_, err := w.Ledger.Fail(ctx, ledger.FailJob{JobID: a.job.ID, Token: a.token, Reason: ledger.EndCancelled})
-			return err
-		case provider.IsPermanent(failure):
-			_, err := w.Ledger.Fail(ctx, ledger.FailJob{JobID: a.job.ID, Token: a.token, Error: reason})
-			return err
+		case err == nil:
+			w.log.Warn("gave back a job whose start was committed and not answered", "job", d.jobID)
+		case !errors.Is(err, ledger.ErrFenced) && !errors.Is(err, ledger.ErrAlreadySettled) && !errors.Is(err, ledger.ErrNotFound):
+			w.doubt(d.jobID, d.token)
 		}
-		_, err := w.Ledger.Yield(ctx, ledger.YieldJob{JobID: a.job.ID, Token: a.token, After: backoff(a.job.Open.Attempts, failure), Error: reason})
-		return err
-	})
-	log.Warn("attempt failed", "error", reason.Message, "permanent", provider.IsPermanent(failure), "ledger", err)
-}
-
-// clip keeps a vendor's words within what the ledger's readers want to see.
-func clip(s string) string {
-	const most = 1000
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
-}
-
-// backoff is the wait before the next attempt: what the vendor asked for, or 1 s doubled with
-// each attempt up to a minute, spread so that many do not come back at once.
-func backoff(attempt int, err error) time.Duration {
-	if d, ok := provider.RetryDelay(err); ok {
-		return d
-	}
-	d := min(time.Second<<min(attempt-1, 6), time.Minute)
-	return d/2 + rand.N(d/2+1)
-}
-
-// settle repeats what must be written until the ledger has answered: a result or a refund is
-// not lost to an outage.
-func (w *Worker) settle(write func() error) error {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		err := write()
-		if !errors.Is(err, ledger.ErrUnavailable) {
-			return err
-		}
-		w.Logger.Warn("the ledger is away; settling waits", "error", err)
-		time.Sleep(wait)
 	}
 }
-
-// asynqLog sends asynq's log to ours.
-type asynqLog struct{ log *slog.Logger }
-
-func (l asynqLog) Debug(args ...any) { l.log.Debug(fmt.Sprint(args...)) }
-func (l asynqLog) Info(args ...any)  { l.log.Debug(fmt.Sprint(args...)) }
-func (l asynqLog) Warn(args ...any)  { l.log.Warn(fmt.Sprint(args...)) }
-func (l asynqLog) Error(args ...any) { l.log.Warn(fmt.Sprint(args...)) }
-func (l asynqLog) Fatal(args ...any) { l.log.Error(fmt.Sprint(args...)); os.Exit(1) }
