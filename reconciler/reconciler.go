@@ -151,13 +151,30 @@ func (r *Reconciler) decideAll(ctx context.Context, p Policy, now time.Time, pag
 		if err != nil || d.Action == ledger.SweepWait || dryRun {
 			continue
 		}
-		wg.Go(func() {
-			swept, err := r.ledger.Sweep(ctx, ledger.SweepJob{JobID: job.ID, Policy: p.Decide})
-			verdicts[i] = verdict{swept.Decision, err}
-		})
+		wg.Go(func() { verdicts[i] = r.sweepJob(ctx, p, job.ID) })
 	}
 	wg.Wait()
+	r.oneByOne(ctx, p, page, verdicts)
 	return verdicts
+}
+
+func (r *Reconciler) sweepJob(ctx context.Context, p Policy, id string) verdict {
+	swept, err := r.ledger.Sweep(ctx, ledger.SweepJob{JobID: id, Policy: p.Decide})
+	return verdict{swept.Decision, err}
+}
+
+// oneByOne tries again what found the ledger unavailable, while it answers. A row that the
+// database keeps refusing as contended takes its whole batch along: alone, the others pass.
+func (r *Reconciler) oneByOne(ctx context.Context, p Policy, page []ledger.Job, verdicts []verdict) {
+	for i := range verdicts {
+		if !errors.Is(verdicts[i].err, ledger.ErrUnavailable) {
+			continue
+		}
+		if _, err := r.ledger.Now(ctx); err != nil {
+			return
+		}
+		verdicts[i] = r.sweepJob(ctx, p, page[i].ID)
+	}
 }
 
 // decide shields the sweep from a row that no one thought of.
