@@ -170,6 +170,9 @@ func (g *group) run(batch []*call) {
 	deadline := time.Now().Add(g.giveUp)
 	for try := 0; ; try++ {
 		answers, culprit, err := attempt(g.store, batch)
+		// Contention fails fast. Of a single command it is another transaction's doing and
+		// passes; of a batch it may be one command's, for good, so the batch is halved.
+		contended := fateOf(err) == FateContended && len(batch) > 1
 		switch {
 		case err == nil:
 			for i, c := range batch {
@@ -182,10 +185,10 @@ func (g *group) run(batch []*call) {
 			if batch = append(batch[:culprit:culprit], batch[culprit+1:]...); len(batch) == 0 {
 				return
 			}
-		case fateOf(err) == FateRejected || fateOf(err) == "", contendedByOne(err, len(batch), try, deadline):
+		case fateOf(err) == FateRejected || fateOf(err) == "", contended && try >= 3:
 			g.split(batch, err)
 			return
-		case time.Now().After(deadline):
+		case !contended && time.Now().After(deadline):
 			g.log.Warn("the ledger is unavailable", "commands", len(batch), "error", err)
 			for _, c := range batch {
 				c.finish(nil, Unavailable(err))
@@ -195,13 +198,6 @@ func (g *group) run(batch []*call) {
 			pause(try, fateOf(err))
 		}
 	}
-}
-
-// contendedByOne guesses that one command keeps the whole batch from committing: tries that
-// fail fast, one after the other, are not another transaction's doing. A single slow failure
-// is (a lock waited for in vain), and halving would only multiply the wait.
-func contendedByOne(err error, size, try int, deadline time.Time) bool {
-	return fateOf(err) == FateContended && size > 1 && (try >= 3 || try >= 1 && time.Now().After(deadline))
 }
 
 // split halves a batch that fails because of something in it; a command that fails alone is

@@ -137,7 +137,7 @@ func TestPoisonedBatchIsBisected(t *testing.T) {
 // take its batch along, however little patience there is.
 func TestContentionOfOneCommandIsItsOwn(t *testing.T) {
 	t.Parallel()
-	for _, patience := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond} {
+	for _, patience := range []time.Duration{time.Nanosecond, 50 * time.Millisecond} {
 		s := newFakeStore()
 		l, release := held(t, s, Options{GiveUp: patience})
 		s.reject = func(c *Changes) error {

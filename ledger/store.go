@@ -37,12 +37,12 @@ type Fate string
 // Fates.
 const (
 	// FateContended: rolled back because another transaction was faster (unique key,
-	// deadlock, serialization, lock timeout). Running it again will do.
+	// deadlock, serialization), and at once. Running it again will do.
 	FateContended Fate = "contended"
 	// FateUnknown: the connection broke at the commit. Running it again tells (I8).
 	FateUnknown Fate = "unknown"
-	// FateUnreached: the database was not reached, or broke before the commit; nothing
-	// was written.
+	// FateUnreached: the database was not reached, broke before the commit, or a lock was
+	// waited for in vain; nothing was written.
 	FateUnreached Fate = "unreached"
 	// FateRejected: the database refused the content of some row (a CHECK, a trigger).
 	FateRejected Fate = "rejected"

@@ -14,6 +14,11 @@ var contended = map[string]bool{
 	"23505": true, // unique_violation: somebody else wrote the same key first
 	"40001": true, // serialization_failure
 	"40P01": true, // deadlock_detected
+}
+
+// blocked lists the errors of a transaction that waited in vain. It was rolled back, and no
+// row of its own is to blame, so trying its commands one by one would only wait longer.
+var blocked = map[string]bool{
 	"55P03": true, // lock_not_available: lock_timeout
 	"57014": true, // query_canceled: statement_timeout
 	"25P03": true, // idle_in_transaction_session_timeout
@@ -54,6 +59,8 @@ func fate(err error, committing bool) ledger.Fate {
 		return ended
 	case contended[pg.Code]:
 		return ledger.FateContended
+	case blocked[pg.Code]:
+		return ledger.FateUnreached
 	case pg.SeverityUnlocalized == "FATAL", pg.SeverityUnlocalized == "PANIC", trouble[pg.Code[:min(2, len(pg.Code))]]:
 		return ended
 	case strings.HasPrefix(pg.Code, "XX") && committing:

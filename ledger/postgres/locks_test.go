@@ -128,7 +128,7 @@ func TestAFrozenTransactionIsEnded(t *testing.T) {
 		b.Changes().Renewals["w"] = b.Now()
 		return nil
 	})
-	require.Contains(t, []ledger.Fate{ledger.FateContended, ledger.FateUnknown}, fateOf(t, err))
+	require.Contains(t, []ledger.Fate{ledger.FateUnreached, ledger.FateUnknown}, fateOf(t, err))
 	workers, err := store.Workers(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, workers)

@@ -34,13 +34,11 @@ func isBusy(err error) bool {
 
 // failedBefore says what an error before COMMIT means: the transaction is rolled back.
 func failedBefore(err error) error {
-	fate := ledger.FateUnreached // I/O, disk full, corrupt, cancelled: nothing was written
+	fate := ledger.FateUnreached // I/O, disk full, corrupt, cancelled, a lock waited for in vain: nothing was written
 	if errors.Is(err, errMissingRow) {
 		fate = ledger.FateRejected
 	}
 	switch primary(err) {
-	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
-		fate = ledger.FateContended
 	case lib.SQLITE_CONSTRAINT:
 		fate = ledger.FateRejected
 		if isDuplicate(err) {
