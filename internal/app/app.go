@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // migrations connect as the owner, apart from the pool
@@ -32,7 +34,7 @@ type App struct {
 	Ledger *ledger.Ledger
 	Redis  redis.UniversalClient // nil when the queue lives in another process
 	Client *tasks.Client
-	Types  map[string]provider.Provider // job type → who makes it
+	Types  map[string]Maker // job type → who makes it
 
 	store ledger.Store
 }
@@ -56,7 +58,7 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error
 		}
 	}
 	a.Client = tasks.NewClient(a.Ledger, a.Redis, tasks.ClientOptions{Logger: log})
-	if a.Types, err = generators(); err != nil {
+	if a.Types, err = makers(cfg); err != nil {
 		a.Close()
 		return nil, err
 	}
@@ -70,13 +72,27 @@ func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (ledger
 	return postgres.Open(ctx, cfg.DatabaseURL, postgres.Options{Logger: log})
 }
 
-// generators are the providers that this program knows, by job type.
-func generators() (map[string]provider.Provider, error) {
+// Maker is a provider.Provider or a provider.Vendor.
+type Maker interface {
+	Name() string
+	Estimate(input json.RawMessage) (provider.Estimate, error)
+}
+
+// makers are the providers that this program knows, by job type.
+func makers(cfg config.Config) (map[string]Maker, error) {
 	pictures, err := local.New(demonstration()...)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]provider.Provider{local.Type: pictures}, nil
+	types := map[string]Maker{local.Type: pictures}
+	service, err := generationService(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if service != nil {
+		types[GenerationType] = service
+	}
+	return types, nil
 }
 
 // Close lets go of everything.
@@ -95,7 +111,7 @@ func (a *App) Close() {
 func (a *App) Estimate(jobType string, input json.RawMessage) (cost int64, units int, err error) {
 	p, ok := a.Types[jobType]
 	if !ok {
-		return 0, 0, ledger.Invalid("type", fmt.Sprintf("%q is no job type of this installation; it makes: %s", jobType, local.Type))
+		return 0, 0, ledger.Invalid("type", fmt.Sprintf("%q is no job type of this installation; it makes: %s", jobType, strings.Join(slices.Sorted(maps.Keys(a.Types)), ", ")))
 	}
 	e, err := p.Estimate(input)
 	if bad, ok := errors.AsType[*provider.InputError](err); ok {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/makegood/makegood/internal/telemetry"
+	"github.com/makegood/makegood/provider"
 	"github.com/makegood/makegood/reconciler"
 	"github.com/makegood/makegood/tasks"
 )
@@ -33,8 +34,13 @@ func (a *App) Work(ctx context.Context) error {
 // Mux is who makes what.
 func (a *App) Mux() *tasks.Mux {
 	mux := tasks.NewMux()
-	for jobType, p := range a.Types {
-		mux.HandleFunc(jobType, tasks.Provider(p))
+	for jobType, maker := range a.Types {
+		switch p := maker.(type) {
+		case provider.Vendor:
+			mux.HandleVendor(jobType, p)
+		case provider.Provider:
+			mux.HandleFunc(jobType, tasks.Provider(p))
+		}
 	}
 	return mux
 }
