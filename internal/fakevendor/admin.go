@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -89,7 +88,7 @@ func (v *Vendor) operate(mux *http.ServeMux) {
 func told[T any](do func(context.Context, T) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var request T
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		body, err := read(r)
 		if err == nil {
 			err = decode(body, &request)
 		}

@@ -32,7 +32,8 @@ const (
 	Accepted        Kind = "accepted" // generations
 	Replayed        Kind = "replayed" // submits answered with an earlier answer
 	Ended           Kind = "ended"    // generations, whatever the outcome
-	Struck          Kind = "struck"   // calls that a fault answered or cut
+	Held            Kind = "held"     // times that a fault's delay or gate began to hold up a call
+	Struck          Kind = "struck"   // calls that a fault answered, spoiled or cut
 
 	CallbackSent     Kind = "callback_sent" // deliveries that were tried
 	CallbackReceived Kind = "callback_received"

@@ -145,7 +145,7 @@ func (x *exchange) hold(p Point) (*Fault, bool) {
 	if f == nil || f.Do != Hang {
 		return f, true
 	}
-	x.struck()
+	x.tally(Struck)
 	select {
 	case <-x.r.Context().Done():
 	case <-x.v.ctx.Done():
@@ -156,6 +156,9 @@ func (x *exchange) hold(p Point) (*Fault, bool) {
 
 // wait serves a fault's delay and gate; false = the vendor closes.
 func (x *exchange) wait(f Fault) bool {
+	if f.Delay > 0 || f.Gate != "" {
+		x.tally(Held)
+	}
 	if !sleep(x.v.ctx, time.Duration(f.Delay)) {
 		return false
 	}
@@ -170,7 +173,7 @@ func (x *exchange) wait(f Fault) bool {
 	}
 }
 
-func (x *exchange) struck() { _ = x.v.books.tally(x.key, Struck) } // broken books show at the next call
+func (x *exchange) tally(kind Kind) { _ = x.v.books.tally(x.key, kind) } // broken books show at the next call
 
 // send answers, as far as the fault lets it. f is nil where there is none.
 func (x *exchange) send(a answer, f *Fault) {
@@ -178,7 +181,7 @@ func (x *exchange) send(a answer, f *Fault) {
 		a.write(x.w)
 		return
 	}
-	x.struck()
+	x.tally(Struck)
 	switch f.Do {
 	case Drop:
 		x.drop()

@@ -11,16 +11,13 @@ import (
 	"time"
 )
 
-// What a process reads from its environment: what should not be seen in a list
-// of processes.
-const (
-	EnvKey            = "FAKEVENDOR_KEY"             // bearer key; unset = DefaultKey
-	EnvWebhookSecrets = "FAKEVENDOR_WEBHOOK_SECRETS" // comma = rotation
-)
-
 // Main runs a vendor as a process until ctx ends and returns its exit code. It
 // prints one line when it serves: "ready http://127.0.0.1:41234". A test binary
 // that starts itself again may call it first thing in TestMain.
+//
+// What should not be seen in a list of processes comes from the environment:
+// FAKEVENDOR_KEY, the bearer key, and FAKEVENDOR_WEBHOOK_SECRETS, with commas
+// while they are rotated.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := options(args, stderr)
 	switch {
@@ -46,8 +43,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // options reads flags, environment and the file of faults.
 func options(args []string, stderr io.Writer) (Options, error) {
-	o := Options{Key: os.Getenv(EnvKey)}
-	if secrets := os.Getenv(EnvWebhookSecrets); secrets != "" {
+	o := Options{Key: os.Getenv("FAKEVENDOR_KEY")}
+	if secrets := os.Getenv("FAKEVENDOR_WEBHOOK_SECRETS"); secrets != "" {
 		o.WebhookSecrets = strings.Split(secrets, ",")
 	}
 	flags := flag.NewFlagSet("fakevendor", flag.ContinueOnError)

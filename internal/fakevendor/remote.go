@@ -24,7 +24,8 @@ type Remote struct {
 
 // Bill is what the vendor charges and has seen by now.
 func (r Remote) Bill(ctx context.Context) (bill Bill, err error) {
-	return bill, r.do(ctx, http.MethodGet, "/books", nil, &bill)
+	err = r.do(ctx, http.MethodGet, "/books", nil, &bill)
+	return bill, err
 }
 
 // AddFaults appends to the script: all of them, or none when one is wrong.
@@ -77,8 +78,8 @@ func (r Remote) SetWebhookSecrets(ctx context.Context, secrets ...string) error 
 // and started again meanwhile; when ctx ends first, the error wraps its cause.
 func (r Remote) Wait(ctx context.Context, kind Kind, prefix string, n int) error {
 	query := url.Values{"kind": {string(kind)}, "key_prefix": {prefix}, "n": {strconv.Itoa(n)}}
+	var a waitAnswer
 	for {
-		var a waitAnswer
 		err := r.do(ctx, http.MethodGet, "/admin/wait?"+query.Encode(), nil, &a)
 		var refused *RemoteError
 		switch {

@@ -114,6 +114,20 @@ func fingerprint(body []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
+// read takes the whole body in, also one that is too large: a connection with
+// something unread on it would linger.
+func read(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) <= maxBody {
+		return body, nil
+	}
+	_, err = io.Copy(io.Discard, r.Body)
+	return nil, errors.Join(fmt.Errorf("the body is above %d bytes", maxBody), err)
+}
+
 // decode reads one JSON document without unknown fields and nothing after it.
 func decode(body []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
@@ -128,7 +142,7 @@ func decode(body []byte, into any) error {
 }
 
 func (v *Vendor) submit(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := read(r)
 	if err != nil {
 		failure(http.StatusRequestEntityTooLarge, "too_large", err.Error()).write(w)
 		return
