@@ -85,17 +85,17 @@ func TestRefusals(t *testing.T) {
 	v, c := start(t, fakevendor.Options{})
 
 	for body, want := range map[string]string{
-		``:                         "EOF",
-		`{"input":`:                "EOF",
-		`[]`:                       "cannot unmarshal",
-		`{}`:                       "input",
-		`{"input":{}}`:             "prompt is missing",
-		`{"input":{"prompt":""}}`:  "prompt is missing",
-		`{"input":{"prompt":7}}`:   "cannot unmarshal",
-		order("a fox", 0):          "input.n is 0",
-		order("a fox", 101):        "input.n is 101",
-		order("a fox", 1) + `{}`:   "follows",
-		`{"input":{"prompt":"x","n":1.5}}`:                       "cannot unmarshal",
+		``:                                 "EOF",
+		`{"input":`:                        "EOF",
+		`[]`:                               "cannot unmarshal",
+		`{}`:                               "input",
+		`{"input":{}}`:                     "prompt is missing",
+		`{"input":{"prompt":""}}`:          "prompt is missing",
+		`{"input":{"prompt":7}}`:           "cannot unmarshal",
+		order("a fox", 0):                  "input.n is 0",
+		order("a fox", 101):                "input.n is 101",
+		order("a fox", 1) + `{}`:           "follows",
+		`{"input":{"prompt":"x","n":1.5}}`: "cannot unmarshal",
 		`{"input":{"prompt":"x"},"webhook_url":"ftp://example"}`: "webhook_url",
 		`{"input":{"prompt":"x"},"colour":"red"}`:                "unknown field",
 	} {
