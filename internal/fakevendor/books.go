@@ -124,6 +124,11 @@ func openBooks(name string) (*books, error) {
 
 // read applies every line and leaves the file positioned after the last.
 func (b *books) read(file *os.File) error {
+	if info, err := file.Stat(); err != nil {
+		return err
+	} else if !info.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
 	data, err := io.ReadAll(file)
 	if err != nil {
 		return err
