@@ -174,7 +174,10 @@ func (r reply) refused(t *testing.T, status int, code string) string {
 	require.NoError(t, r.err)
 	require.Equal(t, status, r.status, "%s", r.body)
 	var a struct {
-		Error struct{ Code, Message string }
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
 	}
 	require.NoError(t, json.Unmarshal(r.body, &a))
 	require.Equal(t, code, a.Error.Code)
