@@ -59,8 +59,8 @@ func receive(t *testing.T, statuses ...int) *receiver {
 		}
 		w.WriteHeader(status)
 		r.got <- heard{
-			id: q.Header.Get("webhook-id"), timestamp: q.Header.Get("webhook-timestamp"),
-			signature: q.Header.Get("webhook-signature"), body: body, what: n.Type, data: n.Data,
+			id: q.Header.Get("Webhook-Id"), timestamp: q.Header.Get("Webhook-Timestamp"),
+			signature: q.Header.Get("Webhook-Signature"), body: body, what: n.Type, data: n.Data,
 		}
 	}))
 	t.Cleanup(server.Close)

@@ -188,6 +188,20 @@ func TestFaultsChooseTheirCalls(t *testing.T) {
 	require.Equal(t, 200, c.get(dog).status)
 }
 
+// A fault that meets a replay happens to that call alone.
+func TestFaultsAtReplays(t *testing.T) {
+	t.Parallel()
+	v, c := start(t, held)
+	require.NoError(t, v.AddFaults(
+		fakevendor.Fault{Nth: 2, Do: fakevendor.Answer, Status: 503, At: fakevendor.After},
+		fakevendor.Fault{Nth: 3, Do: fakevendor.Drop, At: fakevendor.After},
+	))
+	g := c.accepted("job:1", order("a fox", 1))
+	require.Equal(t, 503, c.submit("job:1", order("a fox", 1)).status)
+	require.Error(t, c.submit("job:1", order("a fox", 1)).err)
+	require.Equal(t, g.ID, c.accepted("job:1", order("a fox", 1)).ID)
+}
+
 func TestFaultsAtFiles(t *testing.T) {
 	t.Parallel()
 	v, c := start(t, fakevendor.Options{Faults: []fakevendor.Fault{

@@ -87,6 +87,11 @@ func TestProcessSurvivesKill(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, again.Rows, 1)
 	require.EqualValues(t, 10, again.Cost)
+
+	r := receive(t)
+	c.cancel(c.accepted("other:1", r.order(1)).ID)
+	told := r.hear("cancelled")[0]
+	require.Equal(t, sign("a", told)+" "+sign("b", told), told.signature, "secrets from the environment")
 	require.Equal(t, 0, p.end(syscall.SIGTERM))
 }
 

@@ -105,6 +105,7 @@ func (c *client) do(ctx context.Context, method, path, key, body string) reply {
 	if err != nil {
 		return reply{err: err}
 	}
+	request.GetBody = nil // so that the transport repeats nothing by itself
 	if c.key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.key)
 	}
@@ -174,7 +175,10 @@ func (r reply) refused(t *testing.T, status int, code string) string {
 	require.NoError(t, r.err)
 	require.Equal(t, status, r.status, "%s", r.body)
 	var a struct {
-		Error struct{ Code, Message string }
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
 	}
 	require.NoError(t, json.Unmarshal(r.body, &a))
 	require.Equal(t, code, a.Error.Code)
