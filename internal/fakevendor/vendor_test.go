@@ -105,6 +105,7 @@ func (c *client) do(ctx context.Context, method, path, key, body string) reply {
 	if err != nil {
 		return reply{err: err}
 	}
+	request.GetBody = nil // so that the transport repeats nothing by itself
 	if c.key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.key)
 	}

@@ -372,6 +372,7 @@ func (v *vendor) call(ctx context.Context, method, path string, body []byte, key
 	}
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
+		req.GetBody = nil // else net/http itself would send it again when a connection breaks
 	}
 	resp, err := v.o.Client.Do(req)
 	if err != nil {
