@@ -51,14 +51,11 @@ type Action string
 // Answer and OKError are the vendor's own answers and so replayed for the key;
 // the others happen to the connection, as do all of them to a replay, whose kept
 // answer stays as it is.
-<<<<<<< HEAD
-=======
 //
 // Go's http.Transport repeats a GET, and a POST that has an Idempotency-Key, when
 // a connection that it had used before breaks without an answer: such a client
 // may not notice a single Drop, and the vendor counts two calls. A request whose
 // GetBody is nil is not repeated.
->>>>>>> fakevendor
 const (
 	Answer    Action = "answer"    // an error with Status and RetryAfter
 	OKError   Action = "ok_error"  // 200 with an error as its body
