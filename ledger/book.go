@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,6 +20,7 @@ type Names struct {
 	JobRefs     []string // load only
 	Grants      []string // ids
 	GrantKeys   []TenantKey
+	Calls       []string // jobs whose calls to vendors are to be loaded, all of them
 	Adjustments []string // ids
 	AdjustKeys  []TenantKey
 	Credited    []string      // jobs whose adjustments are to be summed
@@ -39,6 +41,7 @@ type Book struct {
 	jobs        map[string]*Job
 	jobByKey    map[TenantKey]*Job
 	attempts    map[string][]Attempt
+	calls       map[string][]*Call // by job id
 	grants      map[string]*Grant
 	grantByKey  map[TenantKey]*Grant
 	adjusts     map[string]*Adjustment
@@ -58,6 +61,7 @@ type Changes struct {
 	Touched     map[string]*Job // open jobs whose OpenState changed, new ones among them
 	Ended       []*Job
 	Attempts    []Attempt
+	Calls       map[string]*Call // by key, new ones among them
 	Grants      []*Grant
 	Adjustments []*Adjustment
 	Renewals    map[string]time.Time // worker id → alive until
@@ -66,7 +70,7 @@ type Changes struct {
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
 	return len(c.Accounts)+len(c.Entries)+len(c.Jobs)+len(c.Touched)+len(c.Ended)+
-		len(c.Attempts)+len(c.Grants)+len(c.Adjustments)+len(c.Renewals) == 0
+		len(c.Attempts)+len(c.Calls)+len(c.Grants)+len(c.Adjustments)+len(c.Renewals) == 0
 }
 
 // NewBook makes an empty Book whose decisions are taken at now.
@@ -78,13 +82,14 @@ func NewBook(now time.Time) *Book {
 		jobs:        map[string]*Job{},
 		jobByKey:    map[TenantKey]*Job{},
 		attempts:    map[string][]Attempt{},
+		calls:       map[string][]*Call{},
 		grants:      map[string]*Grant{},
 		grantByKey:  map[TenantKey]*Grant{},
 		adjusts:     map[string]*Adjustment{},
 		adjustByKey: map[TenantKey]*Adjustment{},
 		credited:    map[string]int64{},
 		held:        map[string]int64{},
-		changes:     Changes{Touched: map[string]*Job{}, Renewals: map[string]time.Time{}},
+		changes:     Changes{Touched: map[string]*Job{}, Calls: map[string]*Call{}, Renewals: map[string]time.Time{}},
 		entropy:     ulid.Monotonic(rand.Reader, 0),
 	}
 }
@@ -107,6 +112,9 @@ func (b *Book) LoadJob(j *Job) {
 		return
 	}
 	b.jobs[j.ID] = j
+	if j.Call != nil {
+		b.calls[j.ID] = append(b.calls[j.ID], j.Call)
+	}
 	if j.Key != "" {
 		b.jobByKey[TenantKey{j.Tenant, j.Key}] = j
 	}
@@ -114,6 +122,14 @@ func (b *Book) LoadJob(j *Job) {
 
 // LoadAttempt adds an attempt that is over.
 func (b *Book) LoadAttempt(a Attempt) { b.attempts[a.JobID] = append(b.attempts[a.JobID], a) }
+
+// LoadCall adds a call of a job that was loaded before. One that the job brought along counts
+// once.
+func (b *Book) LoadCall(c *Call) {
+	if b.call(c.JobID, c.N) == nil {
+		b.calls[c.JobID] = append(b.calls[c.JobID], c)
+	}
+}
 
 // LoadGrant adds a grant that exists.
 func (b *Book) LoadGrant(g *Grant) {
@@ -203,6 +219,15 @@ func (b *Book) newID(at time.Time) string {
 		panic(err)
 	}
 	return id.String()
+}
+
+// SortedCalls lists the changed calls by their keys.
+func (c *Changes) SortedCalls() []*Call {
+	list := make([]*Call, 0, len(c.Calls))
+	for _, key := range slices.Sorted(maps.Keys(c.Calls)) {
+		list = append(list, c.Calls[key])
+	}
+	return list
 }
 
 // SortedTouched lists the changed open jobs by id, the order in which they are locked.

@@ -4,7 +4,7 @@ import "time"
 
 // Command is one change of the books, as a function on a Book. The commands are OpenJob,
 // StartJob, YieldJob, CompleteJob, FailJob, CancelJob, SweepJob, SightJob, PutBackJob,
-// GrantCredits, AdjustCredits and CreateAccount.
+// ClaimCall, HearCall, GrantCredits, AdjustCredits and CreateAccount.
 //
 // decide validates completely before it changes anything, so a refused command leaves the
 // Book as it was. Run again on what it left behind, it gives the same answer and changes
@@ -72,15 +72,19 @@ func (b *Book) end(j *Job, how ending) {
 		case open.Token == how.token:
 			outcome = AttemptFailed
 		}
-		b.closeAttempt(j, outcome, how.err, true, time.Time{})
+		b.closeAttempt(j, outcome, how.err, time.Time{})
 	}
 	percent := open.Percent
 	if how.state == StateCompleted {
 		percent = 100
+		if j.Call != nil {
+			j.Call.Status, j.Call.HeardAt, j.Call.EndedAt = CallSucceeded, b.now, b.now
+			b.touchCall(j.Call)
+		}
 	}
 	j.End = &EndState{State: how.state, Reason: how.reason, Held: open.Held, Charged: how.charged,
 		Shortfall: how.shortfall, Delivered: how.delivered, Attempts: open.Attempts, Starts: open.Starts,
-		Epoch: open.Epoch, Token: how.token, Result: how.result, Error: how.err, Evidence: how.evidence,
+		Epoch: open.Epoch, N: open.N, Token: how.token, Result: how.result, Error: how.err, Evidence: how.evidence,
 		Percent: percent, Progress: open.Progress, StartedAt: open.FirstStartedAt, EndedAt: b.now}
 	b.held[j.AccountID] -= open.Held
 	j.Open = nil
@@ -88,15 +92,22 @@ func (b *Book) end(j *Job, how ending) {
 	b.changes.Ended = append(b.changes.Ended, j)
 }
 
-// closeAttempt writes the running attempt to the log. counted says whether it used up one of
-// the job's attempts; if not, the count goes back.
-func (b *Book) closeAttempt(j *Job, outcome AttemptOutcome, err *JobError, counted bool, runAfter time.Time) {
+// closeAttempt writes the running attempt to the log. One that was given back uses up none of
+// the job's attempts; one whose worker never came back counts as lost.
+func (b *Book) closeAttempt(j *Job, outcome AttemptOutcome, err *JobError, runAfter time.Time) {
 	o := j.Open
-	if !counted {
+	switch {
+	case outcome == AttemptGivenBack && o.Counted:
 		o.Attempts--
+		o.Counted = false
+	case outcome == AttemptLost, outcome == AttemptTimedOut:
+		o.Lost++
 	}
-	at := Attempt{JobID: j.ID, N: o.Starts, Token: o.Token, Epoch: o.Epoch, Worker: o.Worker, Counted: counted,
+	at := Attempt{JobID: j.ID, N: o.Starts, Token: o.Token, Epoch: o.Epoch, Worker: o.Worker, Counted: o.Counted,
 		Outcome: outcome, Error: err, RunAfter: runAfter, StartedAt: o.StartedAt, EndedAt: b.now}
+	if j.Call != nil {
+		at.VendorRef = j.Call.Ref
+	}
 	b.LoadAttempt(at)
 	b.changes.Attempts = append(b.changes.Attempts, at)
 }
@@ -105,7 +116,7 @@ func (b *Book) closeAttempt(j *Job, outcome AttemptOutcome, err *JobError, count
 // runAfter, or at once when it is zero. The attempt must be closed first.
 func (b *Book) requeue(j *Job, runAfter time.Time) {
 	o := j.Open
-	o.State, o.Worker, o.Token, o.StartedAt, o.Deadline = StateQueued, "", "", time.Time{}, time.Time{}
+	o.State, o.Worker, o.Token, o.StartedAt, o.Deadline, o.Counted = StateQueued, "", "", time.Time{}, time.Time{}, false
 	o.WorkerRenewedAt, o.WorkerAliveUntil = time.Time{}, time.Time{}
 	o.Epoch++
 	o.QueuedAt, o.RunAfter, o.CheckAt = b.now, runAfter, b.now

@@ -83,6 +83,7 @@ type FailJob struct {
 	// Reason is EndVendor, EndExhausted or EndCancelled; "" means EndVendor.
 	Reason EndReason
 	Error  *JobError // nil for none
+	Word   CallWord  // what the vendor said of the job's call
 }
 
 // Failed answers FailJob and YieldJob.
@@ -98,7 +99,7 @@ func (c *FailJob) check() error {
 	if c.Reason != EndVendor && c.Reason != EndExhausted && c.Reason != EndCancelled {
 		return invalid("reason", "%s is not a reason for an attempt to fail a job", quoteShort(string(c.Reason)))
 	}
-	return firstError(checkID("job_id", c.JobID), checkName("token", c.Token))
+	return firstError(checkID("job_id", c.JobID), checkName("token", c.Token), c.Word.check())
 }
 func (c *FailJob) names(n *Names)     { jobCommand{c.JobID}.names(n) }
 func (c *FailJob) lockKeys() []string { return []string{jobLock(c.JobID)} }
@@ -115,6 +116,7 @@ func (c *FailJob) decide(b *Book) (any, error) {
 	if !j.Open.CancelAt.IsZero() {
 		reason = EndCancelled
 	}
+	b.hear(j, c.Word, c.Error)
 	b.fail(j, reason, ActorWorker, c.Token, c.Error)
 	return Failed{Job: j.clone()}, nil
 }
@@ -145,13 +147,17 @@ type YieldJob struct {
 	// GiveBack marks a shutdown: the attempt is not counted.
 	GiveBack bool
 	Error    *JobError // nil for none
+	// Word is what the vendor said of the job's call. Its verdict of failure raises n, also of
+	// a vendor that was called without ClaimCall. A call without a verdict is waited for: that
+	// uses up no attempt, and ends no job for the want of one.
+	Word CallWord
 }
 
 func (c *YieldJob) check() error {
 	if c.After < 0 {
 		return invalid("after", "is negative")
 	}
-	return firstError(checkID("job_id", c.JobID), checkName("token", c.Token))
+	return firstError(checkID("job_id", c.JobID), checkName("token", c.Token), c.Word.check())
 }
 func (c *YieldJob) names(n *Names)     { jobCommand{c.JobID}.names(n) }
 func (c *YieldJob) lockKeys() []string { return []string{jobLock(c.JobID)} }
@@ -166,27 +172,37 @@ func (c *YieldJob) decide(b *Book) (any, error) {
 		return replay, err
 	}
 	o := j.Open
+	if j.Call == nil && !c.GiveBack {
+		b.count(j) // an attempt that never came to its call is one all the same
+	}
+	b.hear(j, c.Word, c.Error)
+	verdict := c.Word == WordFailed || c.Word == WordCancelled
+	waits := j.Call != nil && !verdict
 	switch {
-	case !o.CancelAt.IsZero():
+	case !waits && !o.CancelAt.IsZero():
 		b.fail(j, EndCancelled, ActorWorker, c.Token, c.Error)
-	case !c.GiveBack && o.Attempts >= j.MaxAttempts:
+	case !waits && !c.GiveBack && o.Attempts >= j.MaxAttempts:
 		b.fail(j, EndExhausted, ActorWorker, c.Token, c.Error)
 	default:
 		outcome, runAfter := AttemptYielded, time.Time{}
 		if c.GiveBack {
 			outcome = AttemptGivenBack
 		}
-		if c.After > 0 {
+		if c.After > 0 && !(waits && j.Call.CalledAt.After(o.StartedAt)) { // the vendor has called meanwhile
 			runAfter = b.now.Add(c.After)
 		}
-		b.closeAttempt(j, outcome, c.Error, !c.GiveBack, runAfter)
+		b.closeAttempt(j, outcome, c.Error, runAfter)
+		if verdict {
+			j.Call = nil
+			o.N++
+		}
 		b.requeue(j, runAfter)
 	}
 	return Failed{Job: j.clone()}, nil
 }
 
 // CancelJob ends a queued job at once, refunded, and asks the worker of a running one to
-// stop. A job that ended otherwise is ErrAlreadySettled.
+// stop. One that a vendor has, or may have, is cancelled there first. A job that ended otherwise is ErrAlreadySettled.
 type CancelJob struct {
 	Tenant string
 	JobID  string
@@ -210,11 +226,12 @@ func (c *CancelJob) decide(b *Book) (any, error) {
 	case j.End != nil && j.End.Reason == EndCancelled: // the same cancel again
 	case j.End != nil:
 		return nil, settled(j)
-	case j.Open.State == StateQueued:
+	case j.Open.State == StateQueued && j.Call == nil:
 		b.fail(j, EndCancelled, ActorClient, "", nil)
 	case j.Open.CancelAt.IsZero():
 		j.Open.CancelAt = b.now
 		b.touch(j)
+		b.wake(j) // to cancel it at the vendor
 	}
 	return Cancelled{Job: j.clone()}, nil
 }

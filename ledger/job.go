@@ -29,6 +29,7 @@ const (
 	EndCancelled EndReason = "cancelled"
 	EndOrphaned  EndReason = "orphaned"
 	EndMaxWait   EndReason = "max_wait"
+	EndUnknown   EndReason = "max_unknown"
 )
 
 // Job is one chargeable piece of work: what was asked, and either what is happening (Open)
@@ -52,6 +53,9 @@ type Job struct {
 
 	Open *OpenState
 	End  *EndState
+	// Call is the newest call to a vendor. While the job is open: one without a verdict, nil
+	// for none. Afterwards: the one that the job ended with, nil when no vendor was called.
+	Call *Call
 }
 
 // OpenState is what is happening to a job that has not ended.
@@ -61,6 +65,9 @@ type OpenState struct {
 	Epoch    int   // which wake-up of the queue is meant
 	Attempts int   // runs that were permitted to call a vendor
 	Starts   int   // every Start
+	Lost     int   // starts whose worker never came back
+	Counted  bool  // the current attempt has used up one of the job's attempts
+	N        int   // the job's next call to a vendor, or the one without a verdict
 
 	QueuedAt   time.Time // when it was last put into the queue: opened, yielded, put back
 	CheckAt    time.Time // when the relay looks next
@@ -98,6 +105,7 @@ type EndState struct {
 	Attempts  int
 	Starts    int
 	Epoch     int
+	N         int    // of the last call to a vendor, if there was one
 	Token     string // of the attempt that ended it; "" when no attempt did
 	Result    *Result
 	Error     *JobError
@@ -156,6 +164,10 @@ func (j *Job) clone() Job {
 		end := *j.End
 		c.End = &end
 	}
+	if j.Call != nil {
+		call := *j.Call
+		c.Call = &call
+	}
 	return c
 }
 
@@ -170,6 +182,7 @@ type Attempt struct {
 	Outcome   AttemptOutcome
 	Error     *JobError
 	RunAfter  time.Time // when yielded; zero for at once
+	VendorRef string    // the vendor's name for what it asked after; "" for none
 	StartedAt time.Time
 	EndedAt   time.Time
 }

@@ -158,6 +158,18 @@ func (l *Ledger) Cancel(ctx context.Context, c CancelJob) (Cancelled, error) {
 	return run[Cancelled](ctx, l, &c)
 }
 
+// ClaimCall permits an attempt to submit its job to a vendor. Errors: ErrFenced,
+// ErrAlreadySettled, ErrNotFound, ErrInvalid, ErrUnavailable.
+func (l *Ledger) ClaimCall(ctx context.Context, c ClaimCall) (Claimed, error) {
+	return run[Claimed](ctx, l, &c)
+}
+
+// HearCall records what a vendor said of a call. Errors: ErrNotFound (job or call),
+// ErrConflict (another reference), ErrInvalid, ErrUnavailable.
+func (l *Ledger) HearCall(ctx context.Context, c HearCall) (Heard, error) {
+	return run[Heard](ctx, l, &c)
+}
+
 // Sight records what the relay learned of a queued job.
 func (l *Ledger) Sight(ctx context.Context, c SightJob) (Sighted, error) {
 	return run[Sighted](ctx, l, &c)

@@ -186,6 +186,6 @@ func (c *OpenJob) newJob(b *Book, a *Account, meant []byte) *Job {
 	if c.MaxWait > 0 {
 		j.WaitUntil = b.now.Add(c.MaxWait)
 	}
-	j.Open = &OpenState{Held: c.Cost, State: StateQueued, Epoch: 1, QueuedAt: b.now, CheckAt: b.now.Add(c.CheckAfter)}
+	j.Open = &OpenState{Held: c.Cost, State: StateQueued, Epoch: 1, N: 1, QueuedAt: b.now, CheckAt: b.now.Add(c.CheckAfter)}
 	return j
 }

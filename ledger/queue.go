@@ -65,7 +65,8 @@ func (c *SightJob) decide(b *Book) (any, error) {
 
 // PutBackJob returns a running job to the queue because its worker is dead or its attempt is
 // past its deadline. It decides again under lock: a job that moved on since is left as it is,
-// and so is one without an attempt left, which is the sweep's.
+// and so is one without an attempt left, which is the sweep's, unless a vendor has it: then
+// somebody must go on asking.
 type PutBackJob struct {
 	JobID string
 	Token string // of the attempt that was seen
@@ -94,16 +95,16 @@ func (c *PutBackJob) decide(b *Book) (any, error) {
 		return nil, err
 	}
 	o := j.Open
-	if o == nil || o.State != StateRunning || o.Token != c.Token || o.Attempts >= j.MaxAttempts {
+	if o == nil || o.State != StateRunning || o.Token != c.Token || (o.Attempts >= j.MaxAttempts && j.Call == nil) {
 		return PutBack{Job: j.clone()}, nil
 	}
 	dead := !o.WorkerAlive(b.now) && !o.WorkerRenewedAt.After(c.Renewed)
 	late := b.now.After(o.Deadline.Add(c.Grace))
 	switch {
 	case dead:
-		b.closeAttempt(j, AttemptLost, nil, true, time.Time{})
+		b.closeAttempt(j, AttemptLost, nil, time.Time{})
 	case late:
-		b.closeAttempt(j, AttemptTimedOut, nil, true, time.Time{})
+		b.closeAttempt(j, AttemptTimedOut, nil, time.Time{})
 	default:
 		return PutBack{Job: j.clone()}, nil
 	}

@@ -2,7 +2,8 @@ package ledger
 
 import "time"
 
-// StartJob gives a job to a worker. Only the answer VerdictRun permits a call to a vendor.
+// StartJob gives a job to a worker. Only the answer VerdictRun permits new work; VerdictAsk
+// permits questions about a call that has no verdict yet, and its cancellation.
 type StartJob struct {
 	JobID  string
 	Epoch  int    // of the delivery; 0 when it is not known
@@ -12,8 +13,12 @@ type StartJob struct {
 	LeaseTTL time.Duration
 	// AttemptTimeout sets the attempt's deadline; 0 means DefaultAttemptTimeout.
 	AttemptTimeout time.Duration
-	// MaxStarts ends a job that keeps killing its workers; 0 means DefaultMaxStarts.
+	// MaxStarts ends a job that keeps killing its workers, after so many starts that never
+	// came back; 0 means DefaultMaxStarts.
 	MaxStarts int
+	// ClaimsLater reports whether jobs of a type are submitted to their vendor by ClaimCall,
+	// which then counts the attempt. nil means none: Start itself permits the work.
+	ClaimsLater func(jobType string) bool
 }
 
 // Defaults of StartJob.
@@ -29,6 +34,7 @@ type Verdict string
 // Verdicts.
 const (
 	VerdictRun  Verdict = "run"
+	VerdictAsk  Verdict = "ask"  // only look after what was submitted to the vendor: no submit without ClaimCall
 	VerdictDrop Verdict = "drop" // forget the delivery; no vendor call
 )
 
@@ -66,40 +72,54 @@ func (c *StartJob) decide(b *Book) (any, error) {
 	case o == nil:
 		return drop("ended")
 	case o.State == StateRunning && o.Token == c.Token:
-		return Started{Verdict: VerdictRun, Job: j.clone()}, nil // the same Start again
+		return started(j), nil // the same Start again
 	case b.pastAttempt(j.ID, c.Token) != nil:
 		return drop("replaced")
 	case c.Epoch != 0 && c.Epoch != o.Epoch:
 		return drop("stale_epoch")
 	case o.State == StateRunning && o.WorkerAlive(b.now):
 		return drop("running")
-	case !o.CancelAt.IsZero() && o.State == StateQueued:
-		b.fail(j, EndCancelled, ActorWorker, "", nil)
+	case o.Lost >= c.MaxStarts && j.Call != nil:
+		return drop("exhausted") // whatever asks after it dies; the vendor's word or the sweep ends it
+	case !o.CancelAt.IsZero() && j.Call == nil:
+		if o.State == StateQueued { // else the sweep ends it
+			b.fail(j, EndCancelled, ActorWorker, "", nil)
+		}
 		return drop("cancelled")
-	case !o.CancelAt.IsZero():
-		return drop("cancelled") // the sweep ends it
-	case o.Attempts >= j.MaxAttempts || o.Starts >= c.MaxStarts:
+	case (o.Attempts >= j.MaxAttempts || o.Lost >= c.MaxStarts) && j.Call == nil:
 		if o.State == StateQueued {
 			b.fail(j, EndExhausted, ActorWorker, "", &JobError{Code: "attempts_exhausted", Message: "no attempt is left"})
 		}
 		return drop("exhausted")
 	}
 	c.start(b, j)
-	return Started{Verdict: VerdictRun, Job: j.clone()}, nil
+	return started(j), nil
+}
+
+// started permits the current attempt.
+func started(j *Job) Started {
+	verdict := VerdictRun
+	if j.Call != nil {
+		verdict = VerdictAsk
+	}
+	return Started{Verdict: verdict, Job: j.clone()}
 }
 
 // start makes the delivery the job's current attempt.
 func (c *StartJob) start(b *Book, j *Job) {
 	o := j.Open
 	if o.State == StateRunning {
-		b.closeAttempt(j, AttemptLost, nil, true, time.Time{}) // its worker's lease has lapsed
+		b.closeAttempt(j, AttemptLost, nil, time.Time{}) // its worker's lease has lapsed
 	}
 	if o.FirstStartedAt.IsZero() {
 		o.FirstStartedAt = b.now
 		b.record(b.accountByID[j.AccountID], Entry{Kind: KindTaskStarted, JobID: j.ID, Reason: j.Type, Actor: ActorWorker})
 	}
 	o.State, o.Worker, o.Token = StateRunning, c.Worker, c.Token
-	o.Attempts++
+	o.Counted = false
+	if later := c.ClaimsLater; j.Call == nil && (later == nil || !later(j.Type)) {
+		b.count(j)
+	}
 	o.Starts++
 	o.StartedAt, o.Deadline, o.RunAfter = b.now, b.now.Add(c.AttemptTimeout), time.Time{}
 	o.WorkerRenewedAt, o.WorkerAliveUntil = b.now, b.now.Add(c.LeaseTTL)

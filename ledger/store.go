@@ -91,6 +91,12 @@ type Reader interface {
 	JobEntries(ctx context.Context, jobID string) ([]Entry, error)
 	// Attempts lists the attempts of a job that are over, oldest first.
 	Attempts(ctx context.Context, jobID string) ([]Attempt, error)
+	// Calls lists a job's calls to vendors, oldest first.
+	Calls(ctx context.Context, jobID string) ([]Call, error)
+	// CallByRef finds a call by the vendor's name for it, or ErrNotFound.
+	CallByRef(ctx context.Context, provider, ref string) (Call, error)
+	// VendorEvents lists what a vendor called back with about a reference, oldest first.
+	VendorEvents(ctx context.Context, provider, ref string) ([]VendorEvent, error)
 	// Credited is the sum of the adjustments about a job, in credits.
 	Credited(ctx context.Context, jobID string) (int64, error)
 
@@ -128,6 +134,10 @@ type Bookkeeping interface {
 	// SaveProgress keeps the newest report of an attempt; one that is no longer the job's
 	// current attempt changes nothing.
 	SaveProgress(ctx context.Context, jobID, token string, percent int, text string) error
+	// SaveVendorEvent keeps a callback; the same id again changes nothing.
+	SaveVendorEvent(ctx context.Context, e VendorEvent) error
+	// ForgetVendorEvents drops the callbacks received before.
+	ForgetVendorEvents(ctx context.Context, before time.Time) error
 	ReportRelay(ctx context.Context, s RelayStatus) error
 	RemoveRelay(ctx context.Context, id string) error
 	SaveSweep(ctx context.Context, s SweepReport) error
@@ -139,6 +149,15 @@ type WorkerLease struct {
 	Host                  string
 	PID                   int
 	RenewedAt, AliveUntil time.Time
+}
+
+// VendorEvent is one callback of a vendor, as it was received.
+type VendorEvent struct {
+	Provider   string
+	ID         string // the vendor's name for the event: it counts once
+	Ref        string // the call it is about
+	News       []byte // JSON, as the provider reads it
+	ReceivedAt time.Time
 }
 
 // RelayStatus is what a relay knows of the queue.

@@ -30,7 +30,7 @@ func GrantAppRole(ctx context.Context, db *sql.DB, role string) error {
 		"GRANT USAGE ON SCHEMA " + s + " TO " + r,
 		"REVOKE ALL ON credit_transactions, installation, goose_db_version FROM PUBLIC, " + r,
 		"GRANT SELECT, INSERT ON credit_transactions TO " + r,
-		"GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, grants, adjustments, jobs, open_jobs, ended_jobs, attempts, workers, relays, sweeps TO " + r,
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, grants, adjustments, jobs, open_jobs, ended_jobs, attempts, vendor_calls, vendor_events, workers, relays, sweeps TO " + r,
 		"GRANT SELECT ON installation, goose_db_version TO " + r,
 	} {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {

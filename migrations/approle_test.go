@@ -38,6 +38,8 @@ var privileges = map[string]string{
 	"workers":             "DELETE INSERT SELECT UPDATE",
 	"relays":              "DELETE INSERT SELECT UPDATE",
 	"sweeps":              "DELETE INSERT SELECT UPDATE",
+	"vendor_calls":        "DELETE INSERT SELECT UPDATE",
+	"vendor_events":       "DELETE INSERT SELECT UPDATE",
 }
 
 func privilegesOf(t *testing.T, owner *sql.DB, role string) map[string]string {

@@ -52,7 +52,7 @@ func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
 		return len(done), fmt.Errorf("migrate: %w", err)
 	}
 	if len(done) > 0 {
-		_, err = db.ExecContext(ctx, "ANALYZE accounts, credit_transactions, grants, adjustments, jobs, open_jobs, ended_jobs, attempts, workers")
+		_, err = db.ExecContext(ctx, "ANALYZE accounts, credit_transactions, grants, adjustments, jobs, open_jobs, ended_jobs, attempts, vendor_calls, workers")
 	}
 	return len(done), err
 }
@@ -66,11 +66,15 @@ func upSQLite(ctx context.Context, db *sql.DB) (applied int, err error) {
 			return 0, err
 		}
 		done, err := p.Up(ctx)
+		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+			done = partial.Applied
+		}
+		applied += len(done)
 		if err == nil {
-			if len(done) > 0 {
+			if applied > 0 {
 				_, err = db.ExecContext(ctx, "ANALYZE")
 			}
-			return len(done), err
+			return applied, err
 		}
 		if try == 20 || ctx.Err() != nil {
 			return 0, fmt.Errorf("migrate: %w", err)

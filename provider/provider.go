@@ -1,8 +1,8 @@
 // Package provider is the seam between a charged job and whatever makes its
 // result: an image model behind HTTP, a renderer in this process, a person.
 //
-// A Provider knows nothing of credits held, accounts or queues. It answers two
-// questions: what would this request cost, and here is the result. Everything
+// A [Provider] answers while one waits; a [Vendor] takes the request and answers later.
+// Neither knows anything of credits held, accounts or queues. Everything
 // that makes a charge safe (attempts, keys, refunds) happens around it, so this
 // package imports nothing of Makegood's.
 //

@@ -16,6 +16,9 @@ type Policy struct {
 	MaxQueueOutage time.Duration
 	// AttemptGrace is how long a live worker may exceed its attempt's deadline.
 	AttemptGrace time.Duration
+	// MaxUnknown is how long a vendor's verdict on a call is waited for, counted from when the
+	// call's number was first stored.
+	MaxUnknown time.Duration
 	// MaxStarts ends a job that keeps killing its workers.
 	MaxStarts int
 	// Queue is what the relays know of the queue.
@@ -25,6 +28,7 @@ type Policy struct {
 // Reasons to leave a job as it is.
 const (
 	WaitWatcher  ledger.EndReason = "watcher"   // the watcher puts it back into the queue
+	WaitVendor   ledger.EndReason = "vendor"    // a vendor has it, or may have it: only its word, a cancel or MaxUnknown ends it
 	WaitRunAfter ledger.EndReason = "run_after" // it asked to be run later
 	WaitRunning  ledger.EndReason = "running"   // a worker has it, or had it a moment ago
 	WaitUnproven ledger.EndReason = "unproven"  // silent, but nothing proves that the queue lost it
@@ -42,7 +46,16 @@ type rule struct {
 // rules is the table of DESIGN.md §5; the first match from the top counts. Signs of life
 // defer only the orphan rows, never a deadline.
 var rules = []rule{
-	{"cancel requested, nobody running it",
+	{"a vendor has it, or may have it, for longer than anybody waits",
+		func(v view) bool { return v.atVendor() && v.unknownTooLong() },
+		ledger.SweepRefund, ledger.EndUnknown},
+	{"a vendor has it, or may have it; its worker is dead or late",
+		func(v view) bool { return v.atVendor() && v.running() && (!v.workerAlive() || v.pastDeadline(0)) },
+		ledger.SweepWait, WaitWatcher},
+	{"a vendor has it, or may have it",
+		func(v view) bool { return v.atVendor() },
+		ledger.SweepWait, WaitVendor},
+	{"cancel requested, nothing submitted, nobody running it",
 		func(v view) bool { return v.cancelRequested() && !v.workerAlive() },
 		ledger.SweepFail, ledger.EndCancelled},
 	{"queued, past max_wait",
@@ -123,7 +136,9 @@ func (v view) running() bool         { return v.open.State == ledger.StateRunnin
 func (v view) workerAlive() bool     { return v.running() && v.open.WorkerAlive(v.now) }
 func (v view) cancelRequested() bool { return !v.open.CancelAt.IsZero() }
 func (v view) attemptsUsedUp() bool  { return v.open.Attempts >= v.job.MaxAttempts }
-func (v view) startsUsedUp() bool    { return v.open.Starts >= v.MaxStarts }
+func (v view) startsUsedUp() bool    { return v.open.Lost >= v.MaxStarts }
+func (v view) atVendor() bool        { return v.job.Call != nil }
+func (v view) unknownTooLong() bool  { return v.now.Sub(v.job.Call.ClaimedAt) > v.MaxUnknown }
 func (v view) runsLater() bool       { return v.open.RunAfter.After(v.now) }
 
 func (v view) waitedTooLong() bool {
@@ -164,10 +179,20 @@ const (
 	signSighting = "sighting" // the queue was seen to have it
 	signStart    = "start"    // a worker took it
 	signLease    = "lease"    // that worker's newest renewal
+	signVendor   = "vendor"   // the vendor's newest answer
 )
 
 // sign is the newest sign of life.
 func (v view) sign() (name string, at time.Time) {
+	name, at = v.ownSign()
+	if call := v.job.Call; call != nil && call.HeardAt.After(at) {
+		return signVendor, call.HeardAt
+	}
+	return name, at
+}
+
+// ownSign is the newest sign that did not come from a vendor.
+func (v view) ownSign() (name string, at time.Time) {
 	o := v.open
 	if v.running() {
 		if o.WorkerRenewedAt.After(o.StartedAt) {
@@ -209,12 +234,27 @@ func (v view) evidence() []byte {
 	case v.queued() && v.Queue.Out():
 		threshold = v.MaxQueueOutage
 	}
+	if v.atVendor() {
+		threshold = v.MaxUnknown
+	}
 	raw, err := json.Marshal(evidence{
 		LastSignOfLife: timeText(at), Sign: name, Threshold: durationText(threshold),
-		Attempt: v.open.Attempts, Epoch: v.open.Epoch, Queue: queue, Vendor: "no_reference",
+		Attempt: v.open.Attempts, Epoch: v.open.Epoch, Queue: queue, Vendor: v.vendorWord(),
 	})
 	if err != nil { // strings and numbers always marshal
 		panic(err)
 	}
 	return raw
+}
+
+// vendorWord is what evidence says of the vendor: no_reference (nothing was submitted),
+// unknown (it may have the job), reference (it has it).
+func (v view) vendorWord() string {
+	switch call := v.job.Call; {
+	case call == nil:
+		return "no_reference"
+	case call.Status == ledger.CallAccepted:
+		return "reference"
+	}
+	return "unknown"
 }

@@ -14,7 +14,7 @@ import (
 // ago is a moment before noon, the time of decision in these tests.
 func ago(d time.Duration) time.Time { return noon.Add(-d) }
 
-var policy = Policy{OrphanThreshold: 5 * time.Minute, MaxQueueOutage: 30 * time.Minute, AttemptGrace: 30 * time.Second, MaxStarts: 20}
+var policy = Policy{OrphanThreshold: 5 * time.Minute, MaxQueueOutage: 30 * time.Minute, AttemptGrace: 30 * time.Second, MaxUnknown: 24 * time.Hour, MaxStarts: 20}
 
 type change func(*Policy, *ledger.Job)
 
@@ -37,8 +37,8 @@ func waitUntil(d time.Duration) change {
 	return func(_ *Policy, j *ledger.Job) { j.WaitUntil = noon.Add(d) }
 }
 func cancelled(_ *Policy, j *ledger.Job) { j.Open.CancelAt = ago(time.Second) }
-func used(attempts, starts int) change {
-	return func(_ *Policy, j *ledger.Job) { j.Open.Attempts, j.Open.Starts = attempts, starts }
+func used(attempts, lost int) change {
+	return func(_ *Policy, j *ledger.Job) { j.Open.Attempts, j.Open.Starts, j.Open.Lost = attempts, lost, lost }
 }
 
 // running says when the attempt began, when its deadline is or was, when its worker last
@@ -270,7 +270,7 @@ func (d draw) subject() (Policy, ledger.Job) {
 	p.Queue = HealthOf([]ledger.RelayStatus{{StartedAt: d.at(), RoundAt: noon, OutageSince: d.maybe()}}, noon)
 	j := ledger.Job{ID: "j", MaxAttempts: 1 + d.IntN(3), WaitUntil: d.maybe(), Open: &ledger.OpenState{
 		State: ledger.StateQueued, QueuedAt: d.at(), RunAfter: d.maybe(), EnqueuedAt: d.maybe(), SeenAt: d.maybe(),
-		RefusedAt: d.maybe(), CancelAt: d.maybe(), Attempts: d.IntN(4), Starts: d.IntN(22)}}
+		RefusedAt: d.maybe(), CancelAt: d.maybe(), Attempts: d.IntN(4), Starts: d.IntN(22), Lost: d.IntN(22)}}
 	if d.IntN(2) == 0 {
 		o := j.Open
 		o.State, o.StartedAt, o.Deadline, o.WorkerRenewedAt = ledger.StateRunning, d.at(), d.at(), d.maybe()

@@ -19,6 +19,7 @@ const (
 	DefaultOrphanThreshold = 5 * time.Minute
 	DefaultMaxQueueOutage  = 30 * time.Minute
 	DefaultAttemptGrace    = 30 * time.Second
+	DefaultMaxUnknown      = 24 * time.Hour
 )
 
 // Options of New. Zero durations and counts mean the defaults.
@@ -27,6 +28,7 @@ type Options struct {
 	OrphanThreshold time.Duration // 0 means 5 minutes
 	MaxQueueOutage  time.Duration // 0 means 30 minutes
 	AttemptGrace    time.Duration // 0 means 30 seconds; the watcher's should be the same
+	MaxUnknown      time.Duration // 0 means 24 hours
 	MaxStarts       int           // 0 means ledger.DefaultMaxStarts
 	Logger          *slog.Logger  // nil means slog.Default()
 }
@@ -41,7 +43,7 @@ type Reconciler struct {
 // New makes a Reconciler.
 func New(o Options) *Reconciler {
 	p := Policy{OrphanThreshold: o.OrphanThreshold, MaxQueueOutage: o.MaxQueueOutage, AttemptGrace: o.AttemptGrace,
-		MaxStarts: o.MaxStarts}
+		MaxUnknown: o.MaxUnknown, MaxStarts: o.MaxStarts}
 	if p.OrphanThreshold == 0 {
 		p.OrphanThreshold = DefaultOrphanThreshold
 	}
@@ -50,6 +52,9 @@ func New(o Options) *Reconciler {
 	}
 	if p.AttemptGrace == 0 {
 		p.AttemptGrace = DefaultAttemptGrace
+	}
+	if p.MaxUnknown == 0 {
+		p.MaxUnknown = DefaultMaxUnknown
 	}
 	if p.MaxStarts == 0 {
 		p.MaxStarts = ledger.DefaultMaxStarts

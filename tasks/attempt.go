@@ -70,6 +70,10 @@ func (w *Worker) run(a *attempt) {
 	}
 	w.stats.started.Add(1)
 	a.log.Info("started", "type", a.job.Type)
+	if v := w.o.Mux.vendor(a.job.Type); v != nil || a.job.Call != nil {
+		w.atVendor(a, v)
+		return
+	}
 	result, err := w.call(a)
 	if err == nil {
 		err = w.complete(a, result)
@@ -84,17 +88,23 @@ func (w *Worker) run(a *attempt) {
 func (w *Worker) call(a *attempt) (result Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			what := fmt.Sprintf("%T", p) // its text may hold what the client sent
-			if fault, ok := p.(runtime.Error); ok {
-				what = fault.Error()
-			}
-			a.log.Error("a handler panicked", "panic", what, "stack", string(debug.Stack()))
-			err = panicError{p}
+			err = w.panicked(a, p)
 		}
 	}()
 	j := a.job
 	return w.o.Mux.handler(j.Type)(a.ctx, Job{ID: j.ID, Key: j.Key, Tenant: j.Tenant, Account: j.Account, Type: j.Type, Input: j.Input,
-		Units: j.Units, Cost: j.Open.Held, Attempt: j.Open.Attempts, Token: a.token, report: a.report})
+		Units: j.Units, Cost: j.Open.Held, Attempt: j.Open.Attempts, Token: a.token,
+		VendorKey: ledger.CallKey(j.ID, j.Open.N), report: a.report})
+}
+
+// panicked logs a panic without its text, which may hold what the client sent.
+func (w *Worker) panicked(a *attempt, p any) error {
+	what := fmt.Sprintf("%T", p)
+	if fault, ok := p.(runtime.Error); ok {
+		what = fault.Error()
+	}
+	a.log.Error("a handler panicked", "panic", what, "stack", string(debug.Stack()))
+	return panicError{p}
 }
 
 type panicError struct{ value any }
@@ -130,6 +140,7 @@ func (w *Worker) complete(a *attempt, r Result) error {
 	if errors.Is(err, ledger.ErrAlreadySettled) {
 		w.stats.late.Add(1)
 		a.log.Warn("the job had ended otherwise; the result is discarded")
+		w.recordLate(a)
 		return nil
 	}
 	return Permanent(err) // an actual cost out of bounds, say
@@ -206,9 +217,10 @@ func (w *Worker) fail(a *attempt, failure error) {
 		case errors.Is(cause, ErrShutdown):
 			done, err = w.o.Ledger.Yield(ctx, ledger.YieldJob{JobID: a.job.ID, Token: a.token, GiveBack: true})
 		case provider.IsPermanent(failure):
-			done, err = w.o.Ledger.Fail(ctx, ledger.FailJob{JobID: a.job.ID, Token: a.token, Error: reason})
+			done, err = w.o.Ledger.Fail(ctx, ledger.FailJob{JobID: a.job.ID, Token: a.token, Error: reason, Word: ledger.WordFailed})
 		default:
-			done, err = w.o.Ledger.Yield(ctx, ledger.YieldJob{JobID: a.job.ID, Token: a.token, After: backoff(a.job.Open.Attempts, failure), Error: reason})
+			done, err = w.o.Ledger.Yield(ctx, ledger.YieldJob{JobID: a.job.ID, Token: a.token, After: backoff(a.job.Open.Attempts, failure), Error: reason,
+				Word: word(failure)})
 		}
 		end = done.Job
 		return err
@@ -222,6 +234,14 @@ func (w *Worker) fail(a *attempt, failure error) {
 		}
 		a.log.Warn("the attempt failed", "code", reason.Code, "job_is", how)
 	}
+}
+
+// word is what a handler's error says for its vendor.
+func word(failure error) ledger.CallWord {
+	if provider.IsRefused(failure) {
+		return ledger.WordFailed
+	}
+	return ledger.WordNone
 }
 
 // code names a failure.

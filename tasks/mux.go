@@ -19,6 +19,9 @@ type Job struct {
 	Cost                           int64  // held, in credits
 	Attempt                        int    // 1 for the first
 	Token                          string // of this attempt; no other has it
+	// VendorKey is the idempotency key for a vendor, job_id:n. It is the same in each attempt
+	// until the vendor itself has said that it failed (provider.Refused).
+	VendorKey string
 
 	report func(percent int, text string)
 }
@@ -59,10 +62,13 @@ func RetryAfter(err error, d time.Duration) error { return provider.RetryAfter(e
 type Mux struct {
 	mu       sync.RWMutex
 	handlers map[string]HandlerFunc
+	vendors  map[string]provider.Vendor
 }
 
 // NewMux makes a Mux without handlers.
-func NewMux() *Mux { return &Mux{handlers: map[string]HandlerFunc{}} }
+func NewMux() *Mux {
+	return &Mux{handlers: map[string]HandlerFunc{}, vendors: map[string]provider.Vendor{}}
+}
 
 // DefaultMux is what HandleFunc fills and a Worker without a Mux uses.
 var DefaultMux = NewMux()
@@ -74,10 +80,46 @@ func HandleFunc(jobType string, h HandlerFunc) { DefaultMux.HandleFunc(jobType, 
 func (m *Mux) HandleFunc(jobType string, h HandlerFunc) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, dup := m.handlers[jobType]; dup {
+	m.free(jobType)
+	m.handlers[jobType] = h
+}
+
+// HandleVendor plugs a vendor for a job type in. A type has one handler; a second panics, and
+// so does a vendor that provider.CheckVendor refuses.
+func (m *Mux) HandleVendor(jobType string, v provider.Vendor) {
+	if err := provider.CheckVendor(v); err != nil {
+		panic("tasks: " + err.Error())
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.free(jobType)
+	m.vendors[jobType] = v
+}
+
+func (m *Mux) free(jobType string) {
+	if m.handlers[jobType] != nil || m.vendors[jobType] != nil {
 		panic("tasks: two handlers for job type " + jobType)
 	}
-	m.handlers[jobType] = h
+}
+
+// vendor finds the vendor of a type; nil when a function makes it, or nobody does.
+func (m *Mux) vendor(jobType string) provider.Vendor {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.vendors[jobType]
+}
+
+// callers are the vendors that call back, by name.
+func (m *Mux) callers() map[string]provider.Caller {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	list := map[string]provider.Caller{}
+	for _, v := range m.vendors {
+		if c, ok := v.(provider.Caller); ok {
+			list[v.Name()] = c
+		}
+	}
+	return list
 }
 
 // handler finds a handler. A type that has none fails for good: the job is refunded rather
@@ -103,11 +145,11 @@ func (e noHandlerError) Error() string {
 // Provider runs jobs on a provider.
 func Provider(p provider.Provider) HandlerFunc {
 	return func(ctx context.Context, job Job) (Result, error) {
-		made, err := p.Generate(ctx, provider.Request{JobID: job.ID, Key: fmt.Sprintf("%s:%d", job.ID, job.Attempt), Type: job.Type, Input: job.Input},
+		made, err := p.Generate(ctx, provider.Request{JobID: job.ID, Key: job.VendorKey, Type: job.Type, Input: job.Input},
 			job.Progress)
 		if err != nil {
 			return Result{}, err
 		}
-		return Result{Outputs: made.Outputs, Text: made.Text, Units: made.Units, Cost: &made.Cost, Usage: made.Usage}, nil
+		return resultOf(made), nil
 	}
 }

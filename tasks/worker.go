@@ -56,12 +56,13 @@ type Stats struct {
 	Completed int64 // attempts whose result was the job's
 	Failed    int64 // attempts that did not end well, cancelled ones among them
 	Late      int64 // attempts that made a result when the job had ended otherwise
+	Yielded   int64 // visits that left the job waiting for its vendor, or for another attempt
 	Dropped   int64 // deliveries forgotten: ended, running elsewhere, replaced, unreadable
 	Unknown   int64 // deliveries of jobs that this ledger does not have
 	Unpaid    int64 // tasks that charge themselves and whose account lacked the credits
 }
 
-type counters struct{ started, completed, failed, late, dropped, unknown, unpaid atomic.Int64 }
+type counters struct{ started, completed, failed, late, yielded, dropped, unknown, unpaid atomic.Int64 }
 
 // NewWorker makes a worker with an id of its own.
 func NewWorker(o WorkerOptions) *Worker {
@@ -89,7 +90,7 @@ func (w *Worker) ID() string { return w.id }
 func (w *Worker) Stats() Stats {
 	s := &w.stats
 	return Stats{Started: s.started.Load(), Completed: s.completed.Load(), Failed: s.failed.Load(), Late: s.late.Load(),
-		Dropped: s.dropped.Load(), Unknown: s.unknown.Load(), Unpaid: s.unpaid.Load()}
+		Yielded: s.yielded.Load(), Dropped: s.dropped.Load(), Unknown: s.unknown.Load(), Unpaid: s.unpaid.Load()}
 }
 
 const (
@@ -159,7 +160,8 @@ func (w *Worker) process(ctx context.Context, task *asynq.Task) error {
 	// On a context that nobody cancels: a Start whose answer nobody takes would leave the job
 	// running in our name. The ledger itself gives an outage up after a while.
 	started, err := w.o.Ledger.Start(context.WithoutCancel(ctx), ledger.StartJob{JobID: jobID, Epoch: epoch, Token: token, Worker: w.id,
-		LeaseTTL: w.o.LeaseTTL, AttemptTimeout: w.o.AttemptTimeout, MaxStarts: w.o.MaxStarts})
+		LeaseTTL: w.o.LeaseTTL, AttemptTimeout: w.o.AttemptTimeout, MaxStarts: w.o.MaxStarts,
+		ClaimsLater: func(jobType string) bool { return w.o.Mux.vendor(jobType) != nil }})
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrInvalid):
 		w.stats.unknown.Add(1)
@@ -168,7 +170,7 @@ func (w *Worker) process(ctx context.Context, task *asynq.Task) error {
 	case err != nil:
 		w.doubt(jobID, token)
 		return err
-	case started.Verdict != ledger.VerdictRun:
+	case started.Verdict == ledger.VerdictDrop:
 		w.stats.dropped.Add(1)
 		w.log.Debug("dropped a delivery", "job", jobID, "account", started.Job.Account, "epoch", epoch, "why", started.Why)
 		return nil

@@ -137,7 +137,11 @@ func (cmd *jobShowCmd) Run(ctx context.Context, c *cli) error {
 	if err != nil {
 		return err
 	}
-	story := shape.StoryOf(s, j, entries, attempts)
+	calls, err := a.Ledger.Calls(ctx, j.ID)
+	if err != nil {
+		return err
+	}
+	story := shape.StoryOf(s, j, entries, attempts, calls)
 	if c.JSON {
 		printJSON(os.Stdout, story)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,14 +24,19 @@ func (a *App) Work(ctx context.Context) error {
 		return err
 	}
 	defer artifacts.Close()
+	c := a.Config
+	return tasks.NewWorker(tasks.WorkerOptions{Ledger: a.Ledger, Redis: a.Redis, Mux: a.Mux(), Artifacts: artifacts,
+		Concurrency: c.WorkerConcurrency, LeaseTTL: c.LeaseTTL, AttemptTimeout: c.AttemptTimeout,
+		ShutdownTimeout: c.ShutdownTimeout, MaxStarts: c.MaxStarts, MaxAttempts: c.MaxAttempts, Logger: a.Log}).Run(ctx)
+}
+
+// Mux is who makes what.
+func (a *App) Mux() *tasks.Mux {
 	mux := tasks.NewMux()
 	for jobType, p := range a.Types {
 		mux.HandleFunc(jobType, tasks.Provider(p))
 	}
-	c := a.Config
-	return tasks.NewWorker(tasks.WorkerOptions{Ledger: a.Ledger, Redis: a.Redis, Mux: mux, Artifacts: artifacts,
-		Concurrency: c.WorkerConcurrency, LeaseTTL: c.LeaseTTL, AttemptTimeout: c.AttemptTimeout,
-		ShutdownTimeout: c.ShutdownTimeout, MaxStarts: c.MaxStarts, MaxAttempts: c.MaxAttempts, Logger: a.Log}).Run(ctx)
+	return mux
 }
 
 // Schedule runs the relay, the watcher and the sweep until ctx ends. Two may run.
@@ -56,7 +62,7 @@ func (a *App) Schedule(ctx context.Context) error {
 func (a *App) Reconciler() *reconciler.Reconciler {
 	c := a.Config
 	return reconciler.New(reconciler.Options{Ledger: a.Ledger, OrphanThreshold: c.OrphanThreshold, MaxQueueOutage: c.MaxQueueOutage,
-		AttemptGrace: grace, MaxStarts: c.MaxStarts, Logger: a.Log})
+		AttemptGrace: grace, MaxUnknown: c.MaxUnknown, MaxStarts: c.MaxStarts, Logger: a.Log})
 }
 
 // Serve answers /healthz and /readyz on the configured address while run runs; without an
@@ -75,7 +81,10 @@ func (a *App) Serve(ctx context.Context, run func(context.Context) error, ready 
 	defer stop()
 	context.AfterFunc(ctx, health.Drain)
 	g, _ := errgroup.WithContext(serveCtx)
-	g.Go(func() error { return telemetry.Serve(serveCtx, ln, health.Handler(), a.Log) })
+	routes := http.NewServeMux()
+	routes.Handle("/", health.Handler())
+	routes.Handle("POST /v1/callbacks/{provider}", tasks.NewCallbacks(tasks.CallbacksOptions{Ledger: a.Ledger, Mux: a.Mux(), Logger: a.Log}))
+	g.Go(func() error { return telemetry.Serve(serveCtx, ln, routes, a.Log) })
 	ready(telemetry.URL(ln))
 	err = run(ctx)
 	stop()

@@ -78,13 +78,29 @@ type Job struct {
 
 // Attempt is one run of a job.
 type Attempt struct {
-	N         int    `json:"n"`
-	Epoch     int    `json:"epoch"`
-	Worker    string `json:"worker"`
-	StartedAt Time   `json:"started_at"`
-	EndedAt   Time   `json:"ended_at"`
-	Outcome   Text   `json:"outcome"`
-	VendorRef Text   `json:"vendor_ref"`
+	N         int              `json:"n"`
+	Epoch     int              `json:"epoch"`
+	Worker    string           `json:"worker"`
+	StartedAt Time             `json:"started_at"`
+	EndedAt   Time             `json:"ended_at"`
+	Outcome   Text             `json:"outcome"`
+	VendorRef Text             `json:"vendor_ref"`
+	Counted   bool             `json:"counted"` // it used up one of the job's attempts
+	WaitUntil Time             `json:"wait_until"`
+	Error     *ledger.JobError `json:"error"`
+}
+
+// Call is one submission of a job to a vendor.
+type Call struct {
+	N          int               `json:"n"`
+	Provider   string            `json:"provider"`
+	Status     ledger.CallStatus `json:"status"`
+	VendorRef  Text              `json:"vendor_ref"`
+	ClaimedAt  Time              `json:"claimed_at"`
+	AcceptedAt Time              `json:"accepted_at"`
+	HeardAt    Time              `json:"heard_at"`
+	EndedAt    Time              `json:"ended_at"`
+	Error      *ledger.JobError  `json:"error"`
 }
 
 // Lot is a grant that paid for a job, and how much, in credits.
@@ -98,8 +114,16 @@ type JobStory struct {
 	Job
 	Entries    []Entry   `json:"entries"`
 	AttemptLog []Attempt `json:"attempt_log"`
+	Calls      []Call    `json:"vendor_calls"`
 	Lots       []Lot     `json:"lots"`
 }
+
+// Flags of a job.
+const (
+	FlagVendorUnknown   = "vendor_unknown"   // nobody knows whether the vendor has it
+	FlagLateSuccess     = "late_success"     // the vendor delivered after the job had ended; a refund is kept
+	FlagCancelRequested = "cancel_requested" // somebody asked to cancel it while it ran
+)
 
 // JobOf shapes a job. locate says where an artefact can be read; credited is the sum of the
 // adjustments about the job, in credits.
@@ -108,6 +132,18 @@ func JobOf(j ledger.Job, b ledger.Balance, credited int64, locate func(key strin
 		Units: Units{Asked: j.Units}, MaxAttempts: j.MaxAttempts, RetryOf: Text(j.RetryOf), Flags: []string{},
 		Metadata: j.Metadata, Balance: BalanceOf(b), CreatedAt: Time(j.CreatedAt),
 		Cost: Cost{Quoted: j.Cost, Held: j.Held(), Credited: credited}}
+	if call := j.Call; call != nil {
+		s.Provider, s.VendorRef = Text(call.Provider), Text(call.Ref)
+	}
+	if j.VendorUnknown() {
+		s.Flags = append(s.Flags, FlagVendorUnknown)
+	}
+	if j.Call != nil && j.Call.Status == ledger.CallLate {
+		s.Flags = append(s.Flags, FlagLateSuccess)
+	}
+	if o := j.Open; o != nil && !o.CancelAt.IsZero() {
+		s.Flags = append(s.Flags, FlagCancelRequested)
+	}
 	if o := j.Open; o != nil {
 		s.Attempts, s.Progress, s.StartedAt = o.Attempts, Progress{o.Percent, o.Progress}, Time(o.FirstStartedAt)
 		return s
@@ -134,15 +170,23 @@ func resultOf(r *ledger.Result, locate func(string) string) *Result {
 	return s
 }
 
-// StoryOf shapes a job with its entries and attempts.
-func StoryOf(job Job, j ledger.Job, entries []ledger.Entry, attempts []ledger.Attempt) JobStory {
+// StoryOf shapes a job with its entries, attempts and calls.
+func StoryOf(job Job, j ledger.Job, entries []ledger.Entry, attempts []ledger.Attempt, calls []ledger.Call) JobStory {
 	log := each(attempts, func(a ledger.Attempt) Attempt {
-		return Attempt{N: a.N, Epoch: a.Epoch, Worker: a.Worker, StartedAt: Time(a.StartedAt), EndedAt: Time(a.EndedAt), Outcome: Text(a.Outcome)}
+		return Attempt{N: a.N, Epoch: a.Epoch, Worker: a.Worker, StartedAt: Time(a.StartedAt), EndedAt: Time(a.EndedAt), Outcome: Text(a.Outcome),
+			VendorRef: Text(a.VendorRef), Counted: a.Counted, WaitUntil: Time(a.RunAfter), Error: a.Error}
 	})
 	if o := j.Open; o != nil && o.State == ledger.StateRunning {
-		log = append(log, Attempt{N: o.Starts, Epoch: o.Epoch, Worker: o.Worker, StartedAt: Time(o.StartedAt)})
+		running := Attempt{N: o.Starts, Epoch: o.Epoch, Worker: o.Worker, StartedAt: Time(o.StartedAt), Counted: o.Counted}
+		if j.Call != nil {
+			running.VendorRef = Text(j.Call.Ref)
+		}
+		log = append(log, running)
 	}
-	return JobStory{Job: job, Entries: Entries(entries), AttemptLog: log, Lots: []Lot{}}
+	return JobStory{Job: job, Entries: Entries(entries), AttemptLog: log, Lots: []Lot{}, Calls: each(calls, func(c ledger.Call) Call {
+		return Call{N: c.N, Provider: c.Provider, Status: c.Status, VendorRef: Text(c.Ref), ClaimedAt: Time(c.ClaimedAt),
+			AcceptedAt: Time(c.AcceptedAt), HeardAt: Time(c.HeardAt), EndedAt: Time(c.EndedAt), Error: c.Error}
+	})}
 }
 
 // Clock formats a moment for people, in UTC.

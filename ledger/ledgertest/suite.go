@@ -26,7 +26,7 @@ type scenario struct {
 
 // Run runs every scenario in parallel, each on a store of its own.
 func Run(t *testing.T, open Open) {
-	for _, list := range [][]scenario{spending, bounds, table, attempts, settling, sweeping, keys, ordering, unknown, history} {
+	for _, list := range [][]scenario{spending, bounds, table, attempts, settling, calls, sweeping, keys, ordering, unknown, history} {
 		for _, s := range list {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()

@@ -36,6 +36,7 @@ const (
 	readJobs       = "SELECT " + reads.JobColumns + reads.JobFrom + " WHERE j.job_id = ANY($1)"
 	readJobsByKey  = "SELECT " + reads.JobColumns + reads.JobFrom + " JOIN unnest($1::text[], $2::text[]) k (tenant, key) ON j.tenant = k.tenant AND j.key = k.key"
 	readAttempts   = "SELECT " + reads.AttemptColumns + reads.AttemptFrom + " WHERE x.job_id = ANY($1) ORDER BY x.n"
+	readCalls      = "SELECT " + reads.CallColumns + reads.CallFrom + " WHERE v.job_id = ANY($1) ORDER BY v.job_id, v.n"
 	readGrants     = "SELECT " + reads.GrantColumns + reads.GrantFrom + " WHERE g.id = ANY($1)"
 	readGrantsKey  = "SELECT " + reads.GrantColumns + reads.GrantFrom + " JOIN unnest($1::text[], $2::text[]) k (tenant, key) ON g.tenant = k.tenant AND g.key = k.key"
 	readAdjusts    = "SELECT " + reads.AdjustmentColumns + reads.AdjustmentFrom + " WHERE d.id = ANY($1)"
@@ -118,6 +119,9 @@ func (p *pipeline) rest(loads *[]func(*ledger.Book), n *ledger.Names, locked map
 	}
 	if len(n.Jobs) > 0 {
 		p.read(readAttempts, keep(loads, reads.ScanAttempt, (*ledger.Book).LoadAttempt), n.Jobs)
+	}
+	if len(n.Calls) > 0 {
+		p.read(readCalls, keep(loads, reads.ScanCall, (*ledger.Book).LoadCall), n.Calls)
 	}
 	if len(n.Grants) > 0 {
 		p.read(readGrants, keep(loads, reads.ScanGrant, (*ledger.Book).LoadGrant), n.Grants)

@@ -27,15 +27,19 @@ var (
 	insertOpen  = insertInto("open_jobs", openColumns...)
 	updateOpen  = moveOpen()
 	insertEnded = insertInto("ended_jobs", "job_id:text", "state:text", "end_reason:text", "held:bigint", "charged:bigint", "shortfall:bigint",
-		"delivered:int", "attempts:int", "starts:int", "epoch:int", "token:text", "result:text", "error:text", "evidence:jsonb", "percent:int",
+		"delivered:int", "attempts:int", "starts:int", "epoch:int", "n:int", "token:text", "result:text", "error:text", "evidence:jsonb", "percent:int",
 		"progress:text", "started_at:timestamptz", "ended_at:timestamptz")
 	insertAttempts = insertInto("attempts", "job_id:text", "n:int", "token:text", "epoch:int", "worker:text", "counted:boolean", "outcome:text",
-		"error:text", "run_after:timestamptz", "started_at:timestamptz", "ended_at:timestamptz")
+		"error:text", "run_after:timestamptz", "vendor_ref:text", "started_at:timestamptz", "ended_at:timestamptz")
+	upsertCalls = upsertInto("vendor_calls", []string{"job_id", "n"}, "job_id:text", "n:int", "provider:text", "status:text", "ref:text", "token:text",
+		"error:text", "claimed_at:timestamptz", "sent_at:timestamptz", "accepted_at:timestamptz", "heard_at:timestamptz", "called_at:timestamptz",
+		"ended_at:timestamptz")
 )
 
 // openColumns leaves out what a generator reports meanwhile (percent, progress), which no
 // command writes.
 var openColumns = []string{"job_id:text", "account_id:text", "held:bigint", "state:text", "epoch:int", "attempts:int", "starts:int",
+	"lost:int", "counted:boolean", "n:int",
 	"queued_at:timestamptz", "check_at:timestamptz", "run_after:timestamptz", "enqueued_at:timestamptz", "seen_at:timestamptz",
 	"refused_at:timestamptz", "worker:text", "token:text", "first_started_at:timestamptz", "started_at:timestamptz",
 	"deadline:timestamptz", "cancel_at:timestamptz"}
@@ -45,6 +49,17 @@ func insertInto(name string, columns ...string) *statement {
 	s := &statement{columns: columns}
 	names := strings.Join(s.names(), ", ")
 	s.sql = "INSERT INTO " + name + " (" + names + ") SELECT " + names + " FROM " + s.unnest() + " ORDER BY place"
+	return s
+}
+
+// upsertInto is insertInto for rows that may be there already, by their key.
+func upsertInto(name string, key []string, columns ...string) *statement {
+	s := insertInto(name, columns...)
+	set := make([]string, 0, len(columns))
+	for _, c := range s.names()[len(key):] {
+		set = append(set, c+" = excluded."+c)
+	}
+	s.sql += " ON CONFLICT (" + strings.Join(key, ", ") + ") DO UPDATE SET " + strings.Join(set, ", ")
 	return s
 }
 

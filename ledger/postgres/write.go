@@ -87,7 +87,7 @@ func writeJobs(b *pgx.Batch, c *ledger.Changes) {
 		if added[j.ID] {
 			t = &opened
 		}
-		t.add(j.ID, j.AccountID, o.Held, string(o.State), o.Epoch, o.Attempts, o.Starts, o.QueuedAt, o.CheckAt, when(o.RunAfter),
+		t.add(j.ID, j.AccountID, o.Held, string(o.State), o.Epoch, o.Attempts, o.Starts, o.Lost, o.Counted, o.N, o.QueuedAt, o.CheckAt, when(o.RunAfter),
 			when(o.EnqueuedAt), when(o.SeenAt), when(o.RefusedAt), null(o.Worker), null(o.Token), when(o.FirstStartedAt), when(o.StartedAt),
 			when(o.Deadline), when(o.CancelAt))
 	}
@@ -102,7 +102,7 @@ func writeEnded(b *pgx.Batch, c *ledger.Changes, added map[string]bool) {
 	var over []string
 	for _, j := range c.Ended {
 		e := j.End
-		ended.add(j.ID, string(e.State), string(e.Reason), e.Held, e.Charged, e.Shortfall, e.Delivered, e.Attempts, e.Starts, e.Epoch,
+		ended.add(j.ID, string(e.State), string(e.Reason), e.Held, e.Charged, e.Shortfall, e.Delivered, e.Attempts, e.Starts, e.Epoch, e.N,
 			null(e.Token), document(e.Result), document(e.Error), null(string(e.Evidence)), e.Percent, e.Progress, when(e.StartedAt), e.EndedAt)
 		if !added[j.ID] {
 			over = append(over, j.ID)
@@ -114,9 +114,16 @@ func writeEnded(b *pgx.Batch, c *ledger.Changes, added map[string]bool) {
 	ended.queue(b)
 	attempts := bulk{statement: insertAttempts}
 	for _, a := range c.Attempts {
-		attempts.add(a.JobID, a.N, a.Token, a.Epoch, a.Worker, a.Counted, string(a.Outcome), document(a.Error), when(a.RunAfter), a.StartedAt, a.EndedAt)
+		attempts.add(a.JobID, a.N, a.Token, a.Epoch, a.Worker, a.Counted, string(a.Outcome), document(a.Error), when(a.RunAfter),
+			null(a.VendorRef), a.StartedAt, a.EndedAt)
 	}
 	attempts.queue(b)
+	calls := bulk{statement: upsertCalls}
+	for _, v := range c.SortedCalls() {
+		calls.add(v.JobID, v.N, v.Provider, string(v.Status), null(v.Ref), v.Token, document(v.Error), v.ClaimedAt, v.SentAt,
+			when(v.AcceptedAt), when(v.HeardAt), when(v.CalledAt), when(v.EndedAt))
+	}
+	calls.queue(b)
 }
 
 // null is an optional text as PostgreSQL keeps it.

@@ -22,6 +22,8 @@ const (
 	jobsByKey  = "SELECT " + reads.JobColumns + reads.JobFrom + " WHERE (j.tenant, j.key)" + inPairs
 	attemptsOf = "SELECT " + reads.AttemptColumns + reads.AttemptFrom + " WHERE x.job_id" + inIDs + " ORDER BY x.job_id, x.n"
 
+	callsOf = "SELECT " + reads.CallColumns + reads.CallFrom + " WHERE v.job_id" + inIDs + " ORDER BY v.job_id, v.n"
+
 	grantsByID  = "SELECT " + reads.GrantColumns + reads.GrantFrom + " WHERE g.id" + inIDs
 	grantsByKey = "SELECT " + reads.GrantColumns + reads.GrantFrom + " WHERE (g.tenant, g.key)" + inPairs
 
@@ -32,7 +34,7 @@ const (
 	creditedTo = "SELECT about_job, sum(delta) FROM credit_transactions WHERE about_job" + inIDs + " AND kind = 'adjust' GROUP BY about_job"
 )
 
-var loads = []string{accountsByName, accountsByID, jobsByID, jobsByKey, attemptsOf, grantsByID, grantsByKey, adjustmentsByID,
+var loads = []string{accountsByName, accountsByID, jobsByID, jobsByKey, attemptsOf, callsOf, grantsByID, grantsByKey, adjustmentsByID,
 	adjustmentsByKey, heldBy, creditedTo}
 
 // load fills the Book with the rows that names names. A job, grant or adjustment found, by
@@ -44,6 +46,7 @@ func (t *transaction) load(b *ledger.Book, n *ledger.Names) error {
 	fetch(t, jobsByID, slices.Concat(n.Jobs, n.JobRefs), reads.ScanJob, job)
 	fetch(t, jobsByKey, pairs(n.JobKeys), reads.ScanJob, job)
 	fetch(t, attemptsOf, n.Jobs, reads.ScanAttempt, b.LoadAttempt)
+	fetch(t, callsOf, n.Calls, reads.ScanCall, b.LoadCall)
 
 	grant := func(g *ledger.Grant) { b.LoadGrant(g); owners = append(owners, g.AccountID) }
 	fetch(t, grantsByID, n.Grants, reads.ScanGrant, grant)

@@ -28,20 +28,26 @@ const (
 		reason, actor, evidence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 	// openColumns of both statements below are bound by openValues, the job's id last.
-	insertOpen = `INSERT INTO open_jobs (account_id, held, state, epoch, attempts, starts, queued_at, check_at, run_after,
-		enqueued_at, seen_at, refused_at, worker, token, first_started_at, started_at, deadline, cancel_at, percent, progress,
-		job_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	updateOpen = `UPDATE open_jobs SET account_id = ?, held = ?, state = ?, epoch = ?, attempts = ?, starts = ?, queued_at = ?,
+	insertOpen = `INSERT INTO open_jobs (account_id, held, state, epoch, attempts, starts, lost, counted, n, queued_at, check_at,
+		run_after, enqueued_at, seen_at, refused_at, worker, token, first_started_at, started_at, deadline, cancel_at, percent, progress,
+		job_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	updateOpen = `UPDATE open_jobs SET account_id = ?, held = ?, state = ?, epoch = ?, attempts = ?, starts = ?, lost = ?, counted = ?, n = ?, queued_at = ?,
 		check_at = ?, run_after = ?, enqueued_at = ?, seen_at = ?, refused_at = ?, worker = ?, token = ?, first_started_at = ?,
 		started_at = ?, deadline = ?, cancel_at = ?, percent = ?, progress = ? WHERE job_id = ?`
 	deleteOpen = `DELETE FROM open_jobs WHERE job_id = ?`
 
 	insertEnded = `INSERT INTO ended_jobs (job_id, state, end_reason, held, charged, shortfall, delivered, attempts, starts,
-		epoch, token, result, error, evidence, percent, progress, started_at, ended_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		epoch, n, token, result, error, evidence, percent, progress, started_at, ended_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-	insertAttempt = `INSERT INTO attempts (job_id, n, token, epoch, worker, counted, outcome, error, run_after, started_at,
-		ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertAttempt = `INSERT INTO attempts (job_id, n, token, epoch, worker, counted, outcome, error, run_after, vendor_ref,
+		started_at, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+	upsertCall = `INSERT INTO vendor_calls (job_id, n, provider, status, ref, token, error, claimed_at, sent_at, accepted_at, heard_at,
+		called_at, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id, n) DO UPDATE SET provider = excluded.provider,
+		status = excluded.status, ref = excluded.ref, token = excluded.token, error = excluded.error, claimed_at = excluded.claimed_at,
+		sent_at = excluded.sent_at, accepted_at = excluded.accepted_at, heard_at = excluded.heard_at, called_at = excluded.called_at,
+		ended_at = excluded.ended_at`
 
 	// A Start must not shorten the lease that its worker renewed itself.
 	renewWorker = `INSERT INTO workers (id, renewed_at, alive_until) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE
@@ -49,7 +55,7 @@ const (
 )
 
 var writes = []string{insertAccount, insertGrant, insertAdjustment, insertJob, insertEntry, insertOpen, updateOpen, deleteOpen,
-	insertEnded, insertAttempt, renewWorker}
+	insertEnded, insertAttempt, upsertCall, renewWorker}
 
 // store writes what the commands changed.
 func (t *transaction) store(b *ledger.Book) error {
@@ -66,6 +72,7 @@ func (t *transaction) store(b *ledger.Book) error {
 	each(t, c.SortedTouched(), func(j *ledger.Job) { t.open(j, added[j.ID]) })
 	each(t, c.Ended, func(j *ledger.Job) { t.ended(j, added[j.ID]) })
 	each(t, c.Attempts, t.attempt)
+	each(t, c.SortedCalls(), t.call)
 	for id, until := range c.Renewals {
 		t.exec(renewWorker, id, micros(b.Now()), micros(until))
 	}
@@ -124,7 +131,7 @@ func (t *transaction) open(j *ledger.Job, added bool) {
 	if added {
 		query = insertOpen
 	}
-	t.exec(query, j.AccountID, o.Held, string(o.State), o.Epoch, o.Attempts, o.Starts, micros(o.QueuedAt), micros(o.CheckAt),
+	t.exec(query, j.AccountID, o.Held, string(o.State), o.Epoch, o.Attempts, o.Starts, o.Lost, o.Counted, o.N, micros(o.QueuedAt), micros(o.CheckAt),
 		micros(o.RunAfter), micros(o.EnqueuedAt), micros(o.SeenAt), micros(o.RefusedAt), reads.Text(o.Worker), reads.Text(o.Token),
 		micros(o.FirstStartedAt), micros(o.StartedAt), micros(o.Deadline), micros(o.CancelAt), o.Percent, o.Progress, j.ID)
 }
@@ -136,13 +143,18 @@ func (t *transaction) ended(j *ledger.Job, added bool) {
 	}
 	e := j.End
 	t.exec(insertEnded, j.ID, string(e.State), string(e.Reason), e.Held, e.Charged, e.Shortfall, e.Delivered, e.Attempts,
-		e.Starts, e.Epoch, reads.Text(e.Token), asJSON(e.Result), asJSON(e.Error), reads.Text(string(e.Evidence)), e.Percent, e.Progress,
+		e.Starts, e.Epoch, e.N, reads.Text(e.Token), asJSON(e.Result), asJSON(e.Error), reads.Text(string(e.Evidence)), e.Percent, e.Progress,
 		micros(e.StartedAt), micros(e.EndedAt))
 }
 
 func (t *transaction) attempt(a ledger.Attempt) {
 	t.exec(insertAttempt, a.JobID, a.N, a.Token, a.Epoch, a.Worker, a.Counted, string(a.Outcome), asJSON(a.Error),
-		micros(a.RunAfter), micros(a.StartedAt), micros(a.EndedAt))
+		micros(a.RunAfter), reads.Text(a.VendorRef), micros(a.StartedAt), micros(a.EndedAt))
+}
+
+func (t *transaction) call(c *ledger.Call) {
+	t.exec(upsertCall, c.JobID, c.N, c.Provider, string(c.Status), reads.Text(c.Ref), c.Token, asJSON(c.Error), micros(c.ClaimedAt),
+		micros(c.SentAt), micros(c.AcceptedAt), micros(c.HeardAt), micros(c.CalledAt), micros(c.EndedAt))
 }
 
 // exec runs a prepared statement that must write exactly one row. The first error stays.

@@ -48,3 +48,25 @@ func (db *DB) Attempts(ctx context.Context, jobID string) ([]ledger.Attempt, err
 	return list(ctx, db, "list attempts", "SELECT "+AttemptColumns+AttemptFrom+" WHERE x.job_id = $1 ORDER BY x.n",
 		[]any{jobID}, ScanAttempt)
 }
+
+// Calls lists a job's calls to vendors, oldest first.
+func (db *DB) Calls(ctx context.Context, jobID string) ([]ledger.Call, error) {
+	return list(ctx, db, "list calls", "SELECT "+CallColumns+CallFrom+" WHERE v.job_id = $1 ORDER BY v.n", []any{jobID}, value(ScanCall))
+}
+
+// CallByRef finds a call by the vendor's name for it.
+func (db *DB) CallByRef(ctx context.Context, provider, ref string) (ledger.Call, error) {
+	return one(ctx, db, "find call", "SELECT "+CallColumns+CallFrom+" WHERE v.provider = $1 AND v.ref = $2 ORDER BY v.claimed_at LIMIT 1",
+		[]any{provider, ref}, value(ScanCall), ledger.NotFound("call", ref))
+}
+
+// VendorEvents lists what a vendor called back with about a reference, oldest first.
+func (db *DB) VendorEvents(ctx context.Context, provider, ref string) ([]ledger.VendorEvent, error) {
+	return list(ctx, db, "list vendor events", `SELECT provider, id, ref, news, received_at FROM vendor_events
+		WHERE provider = $1 AND ref = $2 ORDER BY received_at, id LIMIT 200`, []any{provider, ref}, func(r Row) (e ledger.VendorEvent, err error) {
+		var news string
+		err = r.Scan(&e.Provider, &e.ID, &e.Ref, &news, Moment{&e.ReceivedAt})
+		e.News = []byte(news)
+		return e, err
+	})
+}

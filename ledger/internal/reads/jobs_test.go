@@ -31,15 +31,15 @@ func jobInEachState(t *testing.T, w *world) {
 	}
 	asked := ledger.Job{ID: "queued", Key: "k", Tenant: "north", AccountID: a, Account: "ada", Type: "image", Cost: 5, Units: 2,
 		Input: json.RawMessage(`{"a": 1}`), Metadata: json.RawMessage(`{}`), MaxAttempts: 3, WaitUntil: now, CreatedAt: now, Fingerprint: []byte("f")}
-	asked.Open = &ledger.OpenState{Held: 5, State: ledger.StateQueued, Epoch: 1, QueuedAt: now, CheckAt: now}
+	asked.Open = &ledger.OpenState{Held: 5, State: ledger.StateQueued, Epoch: 1, Counted: true, N: 1, QueuedAt: now, CheckAt: now}
 	require.Equal(t, asked, job(ledger.StateQueued))
-	require.Equal(t, &ledger.OpenState{Held: 5, State: ledger.StateRunning, Epoch: 1, Attempts: 1, Starts: 1, QueuedAt: now, CheckAt: now,
+	require.Equal(t, &ledger.OpenState{Held: 5, State: ledger.StateRunning, Epoch: 1, Attempts: 1, Starts: 1, Counted: true, N: 1, QueuedAt: now, CheckAt: now,
 		Worker: "w", Token: "t1", FirstStartedAt: now, StartedAt: now, Deadline: now.Add(time.Minute), WorkerRenewedAt: now,
 		WorkerAliveUntil: now.Add(time.Minute)}, job(ledger.StateRunning).Open)
 	done := job(ledger.StateCompleted)
 	require.Nil(t, done.Open)
 	require.Equal(t, &ledger.EndState{State: ledger.StateCompleted, Reason: ledger.EndDelivered, Held: 5, Charged: 4, Attempts: 1, Starts: 2,
-		Epoch: 1, Token: "t1", Result: &ledger.Result{Artifacts: []ledger.Artifact{{Key: "k"}}}, StartedAt: now, EndedAt: now}, done.End)
+		Epoch: 1, N: 1, Token: "t1", Result: &ledger.Result{Artifacts: []ledger.Artifact{{Key: "k"}}}, StartedAt: now, EndedAt: now}, done.End)
 	require.Equal(t, &ledger.JobError{Code: "c", Message: "m"}, job(ledger.StateFailed).End.Error)
 	require.JSONEq(t, `{"seen": 1}`, string(job(ledger.StateRefunded).End.Evidence))
 }

@@ -2,6 +2,7 @@ package reads
 
 import (
 	"context"
+	"time"
 
 	"github.com/makegood/makegood/ledger"
 )
@@ -51,4 +52,19 @@ func (db *DB) SaveSweep(ctx context.Context, s ledger.SweepReport) error {
 	return db.exec(ctx, "save sweep", `INSERT INTO sweeps (id, started_at, ended_at, seen, refunded, remaining, errors, decisions)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING`, s.ID, db.dialect.Time(s.StartedAt), db.dialect.Time(s.EndedAt),
 		s.Seen, s.Refunded, s.Remaining, s.Errors, string(s.Decisions))
+}
+
+// SaveVendorEvent keeps a callback; the same one again changes nothing.
+func (db *DB) SaveVendorEvent(ctx context.Context, e ledger.VendorEvent) error {
+	now, err := db.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return db.exec(ctx, "save vendor event", `INSERT INTO vendor_events (provider, id, ref, news, received_at) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (provider, id) DO NOTHING`, e.Provider, e.ID, e.Ref, string(e.News), db.dialect.Time(now))
+}
+
+// ForgetVendorEvents drops the callbacks received before.
+func (db *DB) ForgetVendorEvents(ctx context.Context, before time.Time) error {
+	return db.exec(ctx, "forget vendor events", "DELETE FROM vendor_events WHERE received_at < $1", db.dialect.Time(before))
 }
