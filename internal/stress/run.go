@@ -63,14 +63,14 @@ func run(ctx context.Context, o options, databaseURL, redisURL, dir string, out 
 	defer fault(nil)
 	r := &runner{options: o, plan: newPlan(o), dir: dir, out: out}
 	cfg := r.config(databaseURL, redisURL)
-	if err := buildPrograms(ctx, dir); err != nil {
-		return nil, err
-	}
 	closeAll, err := r.open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer closeAll()
+	if err := buildPrograms(ctx, dir); err != nil {
+		return nil, err
+	}
 	r.fleet = newFleet(dir, append(append(os.Environ(), cfg.Environ()...), app.SlowVar+"="+jobDuration.String()), fault)
 	defer func() { err = errors.Join(err, r.fleet.stop(syscall.SIGKILL)) }()
 	if err := r.startAll(ctx); err != nil {
