@@ -143,14 +143,14 @@ func checkKeys(e *evidence, c *check) {
 			c.fault("key %s was answered %d times as new", key, fresh)
 		}
 		for _, a := range answers {
-			others += checkKeyRefusal(e, c, key, a, answers)
+			others += checkKeyRefusal(c, key, a, answers)
 		}
 	}
 	c.saw("%d keys, %d repeats gave their job, %d uses for something else refused", len(byKey), repeats, others)
 }
 
 // checkKeyRefusal judges one refusal by what else was answered under its key.
-func checkKeyRefusal(e *evidence, c *check, key string, a answer, all []answer) (others int) {
+func checkKeyRefusal(c *check, key string, a answer, all []answer) (others int) {
 	for _, b := range all {
 		same := a.submit.order == b.submit.order
 		switch {

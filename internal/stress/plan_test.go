@@ -18,9 +18,10 @@ func full(seed uint64) options {
 
 func TestASeedIsAPlan(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, newPlan(full(7)), newPlan(full(7)))
-	require.NotEqual(t, newPlan(full(7)).kills, newPlan(full(8)).kills)
-	require.NotEqual(t, newPlan(full(7)).submits, newPlan(full(8)).submits)
+	first, again, other := newPlan(full(7)), newPlan(full(7)), newPlan(full(8))
+	require.Equal(t, first, again)
+	require.NotEqual(t, first.kills, other.kills)
+	require.NotEqual(t, first.submits, other.submits)
 }
 
 func TestAPlanHasAllThatIsToBeTried(t *testing.T) {
