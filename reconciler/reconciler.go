@@ -104,7 +104,7 @@ func (r *Reconciler) sweepPages(ctx context.Context, o SweepOptions, report *Rep
 			report.Seen++
 			if v.err != nil {
 				report.fail()
-				r.log.Error("the sweep left a job that makes trouble", "job_id", page[i].ID, "error", v.err)
+				r.log.Error("the sweep left a job that makes trouble", "job", page[i].ID, "account", page[i].Account, "error", v.err)
 				continue
 			}
 			report.add(page[i], v.decision)
@@ -196,7 +196,8 @@ func (r *Reconciler) logEnd(job ledger.Job, d ledger.SweepDecision, dryRun bool)
 	if d.Action == ledger.SweepWait || dryRun {
 		return
 	}
-	r.log.Info("the sweep ended a job", "job_id", job.ID, "tenant", job.Tenant, "action", string(d.Action),
+	r.log.Info("the sweep ended a job", "job", job.ID, "account", job.Account, "attempt", job.Open.Attempts, "epoch", job.Open.Epoch,
+		"worker", job.Open.Worker, "action", string(d.Action),
 		"reason", string(d.Reason), "credits", job.Held(), "evidence", string(d.Evidence))
 }
 

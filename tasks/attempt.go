@@ -31,6 +31,7 @@ type attempt struct {
 	cancel context.CancelCauseFunc
 	stop   context.CancelFunc
 	done   chan struct{}
+	call   *ledger.Call // at a vendor, whose result is being delivered; nil for none
 
 	mu      sync.Mutex
 	percent int

@@ -20,6 +20,7 @@ import (
 type visit struct {
 	w      *Worker
 	a      *attempt
+	job    ledger.Job // as it is now; the attempt's is as it was at the start
 	vendor provider.Vendor
 	traits provider.Traits
 }
@@ -46,7 +47,7 @@ const (
 func (w *Worker) atVendor(a *attempt, v provider.Vendor) {
 	end := ending{do: yield, after: longestWait, err: problem("no_handler", errors.New("this worker does not know the vendor that has the job"))}
 	if v != nil && (a.job.Call == nil || a.job.Call.Provider == v.Name()) {
-		visit := &visit{w: w, a: a, vendor: v, traits: v.Traits().WithDefaults()}
+		visit := &visit{w: w, a: a, job: a.job, vendor: v, traits: v.Traits().WithDefaults()}
 		end = visit.guarded()
 	}
 	w.write(a, end)
@@ -65,7 +66,7 @@ func (v *visit) guarded() (end ending) {
 
 // run decides by what is stored of the job's call.
 func (v *visit) run() ending {
-	switch call := v.a.job.Call; {
+	switch call := v.job.Call; {
 	case call == nil && v.cancelled():
 		return ending{do: fail, reason: ledger.EndCancelled}
 	case call == nil:
@@ -81,7 +82,7 @@ func (v *visit) run() ending {
 func (v *visit) submit(resend bool) ending {
 	var claimed ledger.Claimed
 	err := v.w.settle(func(ctx context.Context) (err error) {
-		claimed, err = v.w.o.Ledger.ClaimCall(ctx, ledger.ClaimCall{JobID: v.a.job.ID, Token: v.a.token, Provider: v.vendor.Name(), Resend: resend})
+		claimed, err = v.w.o.Ledger.ClaimCall(ctx, ledger.ClaimCall{JobID: v.job.ID, Token: v.a.token, Provider: v.vendor.Name(), Resend: resend})
 		return err
 	})
 	switch {
@@ -94,12 +95,12 @@ func (v *visit) submit(resend bool) ending {
 		v.a.log.Info("not submitted", "why", claimed.Why)
 		return ending{do: yield, after: v.patience()}
 	}
-	v.a.job = claimed.Job
-	call := claimed.Job.Call
+	v.job = claimed.Job
+	call := v.job.Call
 	ctx, stop := v.request()
 	defer stop()
 	v.a.log.Info("submitting", "vendor", call.Provider, "n", call.N)
-	sent, err := v.vendor.Submit(ctx, provider.Request{JobID: v.a.job.ID, Key: call.Key(), Type: v.a.job.Type, Input: v.a.job.Input})
+	sent, err := v.vendor.Submit(ctx, provider.Request{JobID: v.job.ID, Key: call.Key(), Type: v.job.Type, Input: v.job.Input})
 	switch {
 	case err == nil && sent.Ref == "":
 		err = errors.New("the vendor accepted the request and named no reference")
@@ -110,7 +111,7 @@ func (v *visit) submit(resend bool) ending {
 	case provider.IsPermanent(err):
 		return ending{do: fail, word: ledger.WordFailed, err: problem(refusal(err), err)}
 	case err != nil:
-		return ending{do: yield, after: backoff(v.a.job.Open.Attempts, err), word: ledger.WordFailed, err: problem("vendor_error", err)}
+		return ending{do: yield, after: backoff(v.job.Open.Attempts, err), word: ledger.WordFailed, err: problem("vendor_error", err)}
 	}
 	return v.accepted(call, sent)
 }
@@ -261,7 +262,7 @@ func (v *visit) judge(call *ledger.Call, news provider.News) ending {
 		if news.Final {
 			return ending{do: fail, word: ledger.WordFailed, err: problem("vendor_error", failure)}
 		}
-		return ending{do: yield, after: backoff(v.a.job.Open.Attempts, nil), word: ledger.WordFailed, err: problem("vendor_error", failure)}
+		return ending{do: yield, after: backoff(v.job.Open.Attempts, nil), word: ledger.WordFailed, err: problem("vendor_error", failure)}
 	default:
 		return v.working(news)
 	}
@@ -276,11 +277,11 @@ func cmpText(text, other string) string {
 
 // working waits for the vendor at its own pace.
 func (v *visit) working(news provider.News) ending {
-	if o := v.a.job.Open; news.Percent != o.Percent || news.Text != o.Progress {
+	if o := v.job.Open; news.Percent != o.Percent || news.Text != o.Progress {
 		ctx, stop := v.request()
 		defer stop()
 		text := clip(news.Text, progressLen)
-		if err := v.w.o.Ledger.SaveProgress(ctx, v.a.job.ID, v.a.token, min(max(news.Percent, 0), 100), text); err != nil {
+		if err := v.w.o.Ledger.SaveProgress(ctx, v.job.ID, v.a.token, min(max(news.Percent, 0), 100), text); err != nil {
 			v.a.log.Debug("progress was not saved", "error", err)
 		}
 	}
@@ -296,6 +297,7 @@ func (v *visit) working(news provider.News) ending {
 func (v *visit) deliver(call *ledger.Call, news provider.News) ending {
 	ctx, stop := v.within(downloadWithin)
 	defer stop()
+	v.a.call = call
 	made, err := v.vendor.Download(ctx, call.Ref, news)
 	if err == nil {
 		err = v.w.complete(v.a, resultOf(made))
@@ -323,7 +325,7 @@ const (
 // there will be news.
 func (v *visit) patience() time.Duration {
 	age := time.Duration(0)
-	if call := v.a.job.Call; call != nil {
+	if call := v.job.Call; call != nil {
 		age = v.now().Sub(call.ClaimedAt)
 	}
 	return min(max(age/4, soonest), longestWait)
@@ -338,11 +340,11 @@ func (v *visit) soon(err error) time.Duration {
 }
 
 // now is when the attempt started, by the ledger's clock: no worker's clock decides anything.
-func (v *visit) now() time.Time { return v.a.job.Open.StartedAt }
+func (v *visit) now() time.Time { return v.job.Open.StartedAt }
 
 // cancelled reports whether somebody asked to cancel the job.
 func (v *visit) cancelled() bool {
-	return !v.a.job.Open.CancelAt.IsZero() || errors.Is(context.Cause(v.a.ctx), ErrCancelled)
+	return !v.job.Open.CancelAt.IsZero() || errors.Is(context.Cause(v.a.ctx), ErrCancelled)
 }
 
 // request is the context of one request to the vendor. A cancelled job does not end it, since
@@ -394,11 +396,11 @@ func (w *Worker) write(a *attempt, end ending) {
 
 // recordLate writes down that a vendor delivered when the job had ended otherwise.
 func (w *Worker) recordLate(a *attempt) {
-	if a.job.Call == nil {
+	if a.call == nil {
 		return
 	}
 	err := w.settle(func(ctx context.Context) error {
-		_, err := w.o.Ledger.HearCall(ctx, ledger.HearCall{JobID: a.job.ID, N: a.job.Call.N, Provider: a.job.Call.Provider, Succeeded: true})
+		_, err := w.o.Ledger.HearCall(ctx, ledger.HearCall{JobID: a.job.ID, N: a.call.N, Provider: a.call.Provider, Succeeded: true})
 		return err
 	})
 	if err != nil {

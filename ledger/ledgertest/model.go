@@ -51,7 +51,7 @@ type step struct {
 }
 
 var whats = []string{"grant", "open", "open", "open", "start", "start", "start", "yield", "complete", "complete", "fail", "cancel",
-	"sweep", "put back", "adjust", "credit", "sight"}
+	"claim", "claim", "claim", "hear", "hear", "sweep", "put back", "adjust", "credit", "sight"}
 
 func drawStep(t *rapid.T) step {
 	return step{What: rapid.SampledFrom(whats).Draw(t, "what"), Amount: rapid.Int64Range(0, 40).Draw(t, "amount"),
@@ -123,7 +123,8 @@ func (s *sequence) compare(t *rapid.T) {
 func describe(j *ledger.Job) string {
 	if j.End != nil {
 		return fmt.Sprint(j.End.State, " ", j.End.Reason, " held ", j.End.Held, " charged ", j.End.Charged, " short ", j.End.Shortfall,
-			" attempts ", j.End.Attempts, " epoch ", j.End.Epoch)
+			" attempts ", j.End.Attempts, " epoch ", j.End.Epoch, " n ", j.End.N)
 	}
-	return fmt.Sprint(j.Open.State, " held ", j.Open.Held, " attempts ", j.Open.Attempts, " epoch ", j.Open.Epoch, " cancel ", !j.Open.CancelAt.IsZero())
+	return fmt.Sprint(j.Open.State, " held ", j.Open.Held, " attempts ", j.Open.Attempts, " epoch ", j.Open.Epoch, " cancel ", !j.Open.CancelAt.IsZero(),
+		" n ", j.Open.N, " call ", j.Call != nil)
 }

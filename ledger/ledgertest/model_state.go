@@ -30,6 +30,10 @@ type modelJob struct {
 	credited              int64
 	past                  map[string]ledger.AttemptOutcome
 	tokens                []string
+	counted, claimed      bool // the running attempt is; there is a call without a verdict
+	accepted              bool
+	claimedBy             string
+	n                     int // of the call
 }
 
 func (j *modelJob) ended() bool {
@@ -39,9 +43,9 @@ func (j *modelJob) ended() bool {
 func (j *modelJob) String() string {
 	if j.ended() {
 		return fmt.Sprint(j.state, " ", j.reason, " held ", j.cost, " charged ", j.charged, " short ", j.short,
-			" attempts ", j.attempts, " epoch ", j.epoch)
+			" attempts ", j.attempts, " epoch ", j.epoch, " n ", j.n)
 	}
-	return fmt.Sprint(j.state, " held ", j.cost, " attempts ", j.attempts, " epoch ", j.epoch, " cancel ", j.asked)
+	return fmt.Sprint(j.state, " held ", j.cost, " attempts ", j.attempts, " epoch ", j.epoch, " cancel ", j.asked, " n ", j.n, " call ", j.claimed)
 }
 
 func (m *model) held() (sum int64) {
@@ -105,7 +109,7 @@ func (m *model) open(id, key string, cost int64, maxAttempts int) (string, *mode
 	case cost > 0 && m.balance < cost:
 		return string(ledger.CodeInsufficient), nil
 	}
-	j := &modelJob{id: id, key: key, cost: cost, max: maxAttempts, epoch: 1, state: ledger.StateQueued, past: map[string]ledger.AttemptOutcome{}}
+	j := &modelJob{id: id, key: key, cost: cost, max: maxAttempts, epoch: 1, n: 1, state: ledger.StateQueued, past: map[string]ledger.AttemptOutcome{}}
 	m.jobs = append(m.jobs, j)
 	if key != "" {
 		m.byKey[key] = j
@@ -115,23 +119,27 @@ func (m *model) open(id, key string, cost int64, maxAttempts int) (string, *mode
 	return said, j
 }
 
-func (m *model) start(j *modelJob, token string, alive bool) string {
+func (m *model) start(j *modelJob, token string, alive, later bool) string {
 	_, known := j.past[token]
+	run := "run "
+	if j.claimed {
+		run = "ask "
+	}
 	switch {
 	case j.ended():
 		return "ended " + j.String()
 	case j.state == ledger.StateRunning && j.token == token:
-		return "run " + j.String()
+		return run + j.String()
 	case known:
 		return "replaced " + j.String()
 	case j.state == ledger.StateRunning && j.alive:
 		return "running " + j.String()
-	case j.asked:
+	case j.asked && !j.claimed:
 		if j.state == ledger.StateQueued {
 			m.fail(j, ledger.EndCancelled, "")
 		}
 		return "cancelled " + j.String()
-	case j.attempts >= j.max:
+	case j.attempts >= j.max && !j.claimed:
 		if j.state == ledger.StateQueued {
 			m.fail(j, ledger.EndExhausted, "")
 		}
@@ -145,9 +153,50 @@ func (m *model) start(j *modelJob, token string, alive bool) string {
 		m.enter(ledger.KindTaskStarted, 0)
 	}
 	j.state, j.token, j.alive = ledger.StateRunning, token, alive
-	j.attempts++
+	j.counted = false
+	if !j.claimed && !later {
+		j.count()
+	}
 	j.tokens = append(j.tokens, token)
-	return "run " + j.String()
+	return run + j.String()
+}
+
+func (j *modelJob) count() {
+	if !j.counted {
+		j.counted = true
+		j.attempts++
+	}
+}
+
+func (m *model) claim(j *modelJob, token string, resend bool) string {
+	switch {
+	case j.ended():
+		return string(ledger.CodeSettled)
+	case j.state != ledger.StateRunning || j.token != token:
+		return string(ledger.CodeFenced)
+	case j.claimed && !j.accepted && j.claimedBy == token:
+		return "permit " + j.String()
+	case j.asked:
+		return "cancelled"
+	case j.claimed && j.accepted:
+		return "accepted"
+	case j.claimed && !resend:
+		return "unknown"
+	case !j.counted && j.attempts >= j.max:
+		return "exhausted"
+	}
+	j.claimed, j.claimedBy = true, token
+	j.count()
+	return "permit " + j.String()
+}
+
+// hear is the vendor's answer to a submit of the newest call.
+func (m *model) hear(j *modelJob) string {
+	if !j.claimed {
+		return string(ledger.CodeNotFound)
+	}
+	j.accepted = true
+	return j.String()
 }
 
 // over closes the running attempt.
@@ -222,22 +271,38 @@ func (m *model) failed(j *modelJob, token string) string {
 	return j.String()
 }
 
-func (m *model) yield(j *modelJob, token string, giveBack bool) string {
+func (m *model) yield(j *modelJob, token string, giveBack bool, word ledger.CallWord) string {
 	if answer := j.fence(token, ledger.AttemptYielded, ledger.AttemptGivenBack, ledger.AttemptFailed); answer != "" {
 		return answer
 	}
+	if !j.claimed && !giveBack {
+		j.count()
+	}
+	verdict := word == ledger.WordFailed
+	waits := j.claimed && !verdict
 	switch {
-	case j.asked:
+	case !waits && j.asked:
 		m.fail(j, ledger.EndCancelled, token)
 	case giveBack:
-		j.attempts--
+		if j.counted {
+			j.attempts--
+		}
+		j.settleCall(verdict)
 		j.requeue(ledger.AttemptGivenBack)
-	case j.attempts >= j.max:
+	case !waits && j.attempts >= j.max:
 		m.fail(j, ledger.EndExhausted, token)
 	default:
+		j.settleCall(verdict)
 		j.requeue(ledger.AttemptYielded)
 	}
 	return j.String()
+}
+
+func (j *modelJob) settleCall(verdict bool) {
+	if verdict {
+		j.claimed, j.accepted = false, false
+		j.n++
+	}
 }
 
 func (j *modelJob) requeue(outcome ledger.AttemptOutcome) {
@@ -250,9 +315,9 @@ func (m *model) cancel(j *modelJob) string {
 	switch {
 	case j.ended() && j.reason != ledger.EndCancelled:
 		return string(ledger.CodeSettled)
-	case j.state == ledger.StateQueued:
+	case j.state == ledger.StateQueued && !j.claimed:
 		m.fail(j, ledger.EndCancelled, "")
-	case j.state == ledger.StateRunning:
+	case !j.ended():
 		j.asked = true
 	}
 	return j.String()
@@ -268,7 +333,7 @@ func (m *model) sweep(j *modelJob) string {
 }
 
 func (m *model) putBack(j *modelJob, token string) string {
-	if j.state == ledger.StateRunning && j.token == token && j.attempts < j.max && !j.alive {
+	if j.state == ledger.StateRunning && j.token == token && (j.attempts < j.max || j.claimed) && !j.alive {
 		j.requeue(ledger.AttemptLost)
 	}
 	return j.String()

@@ -62,16 +62,33 @@ func (s *sequence) onJob(st step, j *modelJob, token string) (got, want string) 
 		if st.Flag {
 			ttl = time.Nanosecond // dead at once
 		}
-		a, err := w.Start(bg, ledger.StartJob{JobID: j.id, Token: token, Worker: token, LeaseTTL: ttl})
+		later := st.Amount%2 == 0
+		a, err := w.Start(bg, ledger.StartJob{JobID: j.id, Token: token, Worker: token, LeaseTTL: ttl,
+			ClaimsLater: func(string) bool { return later }})
 		return said(err, func() string {
-			if a.Verdict == ledger.VerdictRun {
-				return "run " + describe(&a.Job)
+			if a.Verdict != ledger.VerdictDrop {
+				return string(a.Verdict) + " " + describe(&a.Job)
 			}
 			return a.Why + " " + describe(&a.Job)
-		}), m.start(j, token, !st.Flag)
+		}), m.start(j, token, !st.Flag, later)
+	case "claim":
+		a, err := w.ClaimCall(bg, ledger.ClaimCall{JobID: j.id, Token: token, Provider: vendor, Resend: st.Flag})
+		return said(err, func() string {
+			if a.Permit {
+				return "permit " + describe(&a.Job)
+			}
+			return a.Why
+		}), m.claim(j, token, st.Flag)
+	case "hear":
+		a, err := w.HearCall(bg, ledger.HearCall{JobID: j.id, N: j.n, Provider: vendor, Ref: fmt.Sprint(j.id, "/", j.n)})
+		return said(err, func() string { return describe(&a.Job) }), m.hear(j)
 	case "yield":
-		a, err := w.Yield(bg, ledger.YieldJob{JobID: j.id, Token: token, GiveBack: st.Flag})
-		return said(err, func() string { return describe(&a.Job) }), m.yield(j, token, st.Flag)
+		word := ledger.WordNone
+		if st.Amount%3 == 0 {
+			word = ledger.WordFailed
+		}
+		a, err := w.Yield(bg, ledger.YieldJob{JobID: j.id, Token: token, GiveBack: st.Flag, Word: word})
+		return said(err, func() string { return describe(&a.Job) }), m.yield(j, token, st.Flag, word)
 	case "complete":
 		a, err := w.Complete(bg, ledger.CompleteJob{JobID: j.id, Token: token, Actual: st.Amount, Delivered: 1})
 		return said(err, func() string { return describe(&a.Job) }), m.complete(j, token, st.Amount)
