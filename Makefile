@@ -34,7 +34,8 @@ cover: testenv ## how much of the code the tests reach: coverage/index.html
 	go tool cover -func=coverage/profile | tail -n 1
 
 stress: ## workers killed with -9 under load; every credit accounted for (ARGS=--help)
-	go run ./internal/stress $(ARGS)
+	@go build -o bin/ ./internal/stress
+	bin/stress $(ARGS)
 
 lint: ## format, vet, linters, tidy go.mod
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; }

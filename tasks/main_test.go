@@ -165,7 +165,12 @@ func (w *world) job(id string) ledger.Job {
 // eventually polls until something holds.
 func (w *world) eventually(what string, holds func() bool) {
 	w.t.Helper()
-	require.Eventually(w.t, holds, 40*time.Second, 20*time.Millisecond, what)
+	w.within(40*time.Second, what, holds)
+}
+
+func (w *world) within(most time.Duration, what string, holds func() bool) {
+	w.t.Helper()
+	require.Eventually(w.t, holds, most, 20*time.Millisecond, what)
 }
 
 // ended waits for a job's end.

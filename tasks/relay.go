@@ -43,7 +43,7 @@ const (
 	duePage      = 256
 	relayAtOnce  = 16              // jobs, so that their sights share commits
 	relayWithin  = 2 * time.Second // for each call to Redis
-	activeAtMost = time.Minute     // an "active" task of a job that we know as queued is dead after it
+	activeAtMost = 5 * time.Second // an "active" task of a job that we know as queued is dead after it
 )
 
 // NewRelay makes a relay.
@@ -256,9 +256,10 @@ func (r *Relay) sight(ctx context.Context, j ledger.Job, s ledger.SightJob) erro
 	return err
 }
 
-// look asks what became of a task whose id the queue knows. "Active" is believed for a minute:
-// a worker tells the ledger at once what it took, and a task can stay active for ever when
-// Redis lost only its lease.
+// look asks what became of a task whose id the queue knows. "Active" is believed for a few
+// seconds: a worker tells the ledger at once what it took, and if it died before it could, no
+// lease of ours says so (asynq's own, in Redis, is found lapsed after a minute, or never). A
+// worker that was only slow meets the next epoch, so a wrong guess costs one delivery.
 func (r *Relay) look(ctx context.Context, j ledger.Job, sight *ledger.SightJob) error {
 	id := taskID(j.ID, j.Open.Epoch)
 	info, err := r.taskInfo(ctx, id)
@@ -310,8 +311,8 @@ func (r *Relay) activeFor(id string) time.Duration {
 	return time.Since(since)
 }
 
-// forgetActive drops what will not be asked about again: looks at active tasks are a minute
-// apart at most.
+// forgetActive drops what will not be asked about again: looks at an active task are at most
+// activeAtMost apart, by this relay or another one.
 func (r *Relay) forgetActive() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -133,6 +133,35 @@ func TestTheRelayLooksAtWhatTheQueueHas(t *testing.T) {
 	})
 }
 
+// A worker may die between the queue, which gave it a task, and the ledger, which it told
+// nothing: then no lease, only the relay can miss it.
+func TestATaskThatWasTakenAndNeverStartedIsSoonDeliveredAgain(t *testing.T) {
+	onBoth(t, func(w *world) {
+		taken, over := make(chan struct{}), make(chan struct{})
+		dead := asynq.NewServerFromRedisClient(w.redis, asynq.Config{Concurrency: 1, Queues: map[string]int{tasks.Queue: 1},
+			TaskCheckInterval: 50 * time.Millisecond, LogLevel: asynq.FatalLevel})
+		require.NoError(w.t, dead.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { close(taken); <-over; return nil })))
+		defer dead.Shutdown()
+		defer close(over)
+		relay := tasks.NewRelay(tasks.RelayOptions{Ledger: w.ledger, Redis: w.redis, Logger: w.log})
+		require.NoError(w.t, relay.Round(w.ctx)) // sets the marker
+		id := w.submit(job("")).ID
+		w.signal("the task is taken", taken)
+
+		look := func() {
+			_, err := w.ledger.Sight(w.ctx, ledger.SightJob{JobID: id, Epoch: w.job(id).Open.Epoch, Sign: ledger.SignSeen}) // due
+			require.NoError(w.t, err)
+			require.NoError(w.t, relay.Round(w.ctx))
+		}
+		look()
+		require.Equal(w.t, 1, w.job(id).Open.Epoch, "a worker has a moment to say what it took")
+		w.within(10*time.Second, "the next epoch", func() bool { look(); return w.job(id).Open.Epoch > 1 })
+		w.work(done)
+		require.Equal(w.t, ledger.StateCompleted, w.ended(id).End.State)
+		require.Equal(w.t, 1, w.job(id).End.Attempts)
+	})
+}
+
 func TestTheJobOfAWorkerThatVanishedRunsAgainOnce(t *testing.T) {
 	onBoth(t, func(w *world) {
 		const ttl = 500 * time.Millisecond

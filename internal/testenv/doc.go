@@ -17,7 +17,8 @@
 // TEST_REDIS_URL name; where these are not set, a server is started once per
 // process. The command in internal/testenv/run starts both once for a whole
 // `go test ./...`. [OwnPostgres] and [OwnRedis] start a server that the test
-// may kill, stop, freeze and start again.
+// may kill, stop, freeze and start again. A program that is no test asks for
+// [OpenPlace].
 //
 // Nothing is ever skipped: a missing server program is installed where the
 // system is Debian or one of its descendants and the user may do so, and is an

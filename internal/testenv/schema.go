@@ -30,19 +30,32 @@ func Postgres(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	schema := "test_" + random()
-	if err := execute(t.Context(), superURL, "CREATE SCHEMA "+schema); err != nil {
+	schema, ownURL, err := createSchema(t.Context(), superURL)
+	if err != nil {
 		t.Fatalf("testenv: create a schema: %v", err)
 	}
 	t.Cleanup(func() {
-		// lock_timeout: a transaction that the test left open is reported, not waited for.
-		err := execute(context.Background(), superURL,
-			"SET lock_timeout = '10s'; SET client_min_messages = warning; DROP SCHEMA "+schema+" CASCADE")
-		if err != nil {
+		if err := dropSchema(superURL, schema); err != nil {
 			t.Errorf("testenv: drop schema %s: %v (does a connection of this test still hold it?)", schema, err)
 		}
 	})
-	return withSearchPath(t, superURL, schema)
+	return ownURL
+}
+
+// createSchema makes an empty schema and a URL with only it on the search_path.
+func createSchema(ctx context.Context, superURL string) (schema, ownURL string, err error) {
+	schema = "test_" + random()
+	if ownURL, err = withSearchPath(superURL, schema); err != nil {
+		return "", "", err
+	}
+	return schema, ownURL, execute(ctx, superURL, "CREATE SCHEMA "+schema)
+}
+
+// dropSchema removes a schema with all that is in it. A transaction that was left open in it
+// is an error, not waited for.
+func dropSchema(superURL, schema string) error {
+	return execute(context.Background(), superURL,
+		"SET lock_timeout = '10s'; SET client_min_messages = warning; DROP SCHEMA "+schema+" CASCADE")
 }
 
 // AppRole creates a role that may log in, connect to the database and use the
@@ -102,16 +115,15 @@ func execute(ctx context.Context, connURL, statements string) error {
 	})
 }
 
-func withSearchPath(t testing.TB, connURL, schema string) string {
-	t.Helper()
+func withSearchPath(connURL, schema string) (string, error) {
 	u, err := url.Parse(connURL)
 	if err != nil {
-		t.Fatalf("testenv: %v", err)
+		return "", err
 	}
 	q := u.Query()
 	q.Set("search_path", schema)
 	u.RawQuery = q.Encode()
-	return u.String()
+	return u.String(), nil
 }
 
 // random returns letters and digits fit for a name in SQL, never twice the same.
