@@ -254,6 +254,8 @@ CREATE TABLE sweeps (
     errors     int NOT NULL,
     decisions  text NOT NULL
 );
+-- Those that may be forgotten.
+CREATE INDEX sweeps_idle ON sweeps (started_at) WHERE refunded = 0 AND errors = 0;
 
 -- Open jobs come and go: keep their dead rows few.
 ALTER TABLE open_jobs SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
