@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -32,6 +33,10 @@ const victimTTL = time.Second
 // beWorker runs jobs in this process, says which one it has, and never finishes any.
 func beWorker(address string) error {
 	ctx := context.Background()
+	go func() { // the test's end of the pipe closes when it dies, however it dies
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 	store, err := openStore(ctx, address)
 	if err != nil {
 		return err
@@ -91,6 +96,8 @@ func (w *world) kill(address, id string) {
 	victim := exec.CommandContext(w.ctx, exe)
 	victim.Env = append(os.Environ(), workerProcess+"="+address, "REDIS_URL="+w.redisURL)
 	victim.Stderr = os.Stderr
+	_, err = victim.StdinPipe()
+	require.NoError(w.t, err)
 	out, err := victim.StdoutPipe()
 	require.NoError(w.t, err)
 	require.NoError(w.t, victim.Start())
