@@ -51,7 +51,7 @@ type Config struct {
 	LogFormat   string `env:"LOG_FORMAT" default:"text" group:"Presentation" help:"text or json."`
 
 	MaxAttempts       int           `env:"MAX_ATTEMPTS" default:"5" group:"Life of a job" help:"Runs of a job that may call a vendor, before it fails and is refunded."`
-	MaxStarts         int           `env:"MAX_STARTS" default:"20" group:"Life of a job" help:"Runs of any kind, so that a job that kills its workers ends."`
+	MaxStarts         int           `env:"MAX_STARTS" default:"20" group:"Life of a job" help:"Runs whose worker never came back, before a job that keeps killing its workers ends."`
 	AttemptTimeout    time.Duration `env:"ATTEMPT_TIMEOUT" default:"15m" group:"Life of a job" help:"How long one run may take."`
 	MaxWait           time.Duration `env:"MAX_WAIT" default:"24h" group:"Life of a job" help:"How long a job may wait in the queue before it is refunded."`
 	MaxUnknown        time.Duration `env:"MAX_UNKNOWN" default:"24h" group:"Life of a job" help:"How long a vendor is asked what became of submitted work, before it is refunded."`
