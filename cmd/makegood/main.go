@@ -12,6 +12,7 @@ import (
 	"slices"
 	"syscall"
 	_ "time/tzdata" // zones on machines that have none
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -71,6 +72,10 @@ func run(ctx context.Context, args []string, s streams) int {
 		args = []string{"--help"}
 	}
 	c := cli{streams: s}
+	if i := slices.IndexFunc(args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
+		c.JSON = slices.Contains(args, "--json")
+		return c.report(ctx, ledger.Invalid("", fmt.Sprintf("argument %d, %.40q, is not valid UTF-8", i+1, args[i]))) // kong would alter it silently
+	}
 	finished := -1 // the exit code of --help and --version, which end the parsing
 	parser := newParser(&c, func(code int) { finished = code })
 	parsed, err := parser.Parse(negatives(parser.Model.Node, args))

@@ -24,6 +24,7 @@ import (
 	"reflect"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 )
@@ -138,6 +139,10 @@ func readable(name, value string, field reflect.Value) error {
 	case int:
 		if _, err := strconv.Atoi(value); err != nil {
 			return problem(name, "%q is not a whole number", value)
+		}
+	case string:
+		if !utf8.ValidString(value) { // kong would alter it silently
+			return problem(name, "it is not valid UTF-8")
 		}
 	}
 	return nil
