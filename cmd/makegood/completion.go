@@ -4,7 +4,6 @@ import (
 	"embed"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/template"
 
@@ -21,15 +20,20 @@ func (cmd *completionCmd) Run(c *cli, parser *kong.Kong) error {
 	return writeCompletion(c.out, cmd.Shell, parser.Model.Node)
 }
 
-// place is where the cursor may stand: behind the words of Path. Values are those of a
-// positional argument or of the flag that Path ends with.
+// place is what may be written behind the words of Path.
 type place struct {
-	Path  string // "makegood job", "makegood job list --state"
-	Words []word
+	Path   string // such as "makegood job"
+	Words  []word // commands, and values of arguments
+	Flags  []word // of this command alone
+	Global []word // flags of all commands, at the program itself
 }
 
-// word is one thing that may be written there.
-type word struct{ Name, Help string }
+// word is one thing that may be written.
+type word struct {
+	Name, Help string
+	Values     []string // of a flag that takes one of these
+	Switch     bool     // a flag that takes no value
+}
 
 //go:embed completion/*
 var completionScripts embed.FS
@@ -40,36 +44,36 @@ var completions = template.Must(template.New("").Funcs(template.FuncMap{
 		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
 	},
 	"colon": func(s string) string { return strings.ReplaceAll(s, ":", `\:`) },
+	"join":  func(list []string) string { return strings.Join(list, " ") },
+	"long":  func(flag string) string { return strings.TrimPrefix(flag, "--") },
 }).ParseFS(completionScripts, "completion/*"))
 
 func writeCompletion(w io.Writer, shell string, root *kong.Node) error {
-	var model struct {
-		Paths  []string // of the commands below the first
-		Places []place
-		Values []place
-	}
+	var places []place
 	visitCommands(root, root.Name, func(node *kong.Node, path string) {
 		at := place{Path: path}
 		for _, child := range node.Children {
 			if !child.Hidden {
-				at.Words = append(at.Words, word{child.Name, child.Help})
+				at.Words = append(at.Words, word{Name: child.Name, Help: child.Help})
 			}
 		}
 		for _, arg := range node.Positional {
-			at.Words = append(at.Words, valuesOf(arg)...)
-		}
-		for _, flag := range slices.Concat(node.AllFlags(true)...) {
-			at.Words = append(at.Words, word{"--" + flag.Name, flag.Help})
-			if values := valuesOf(flag.Value); len(values) > 0 {
-				model.Values = append(model.Values, place{path + " --" + flag.Name, values})
+			for _, value := range valuesOf(arg) {
+				at.Words = append(at.Words, word{Name: value, Help: arg.Help})
 			}
 		}
-		model.Places = append(model.Places, at)
-		if node != root {
-			model.Paths = append(model.Paths, path)
+		flags := &at.Flags
+		if node == root {
+			flags = &at.Global
 		}
+		for _, flag := range node.Flags {
+			if !flag.Hidden {
+				*flags = append(*flags, word{"--" + flag.Name, flag.Help, valuesOf(flag.Value), flag.IsBool()})
+			}
+		}
+		places = append(places, at)
 	})
-	if err := completions.ExecuteTemplate(w, shell, model); err != nil {
+	if err := completions.ExecuteTemplate(w, shell, places); err != nil {
 		return fmt.Errorf("completion for %s: %w", shell, err)
 	}
 	return nil
@@ -85,14 +89,15 @@ func visitCommands(node *kong.Node, path string, visit func(node *kong.Node, pat
 	}
 }
 
-func valuesOf(v *kong.Value) (words []word) {
-	if v.Enum == "" || v.IsBool() {
+// valuesOf lists what a flag or argument may be, if that is a list: of its enum tag, or of
+// its values tag where something other than kong checks it.
+func valuesOf(v *kong.Value) []string {
+	list := v.Enum
+	if list == "" {
+		list = v.Tag.Get("values")
+	}
+	if list == "" {
 		return nil
 	}
-	for _, name := range v.EnumSlice() {
-		if name != "" {
-			words = append(words, word{Name: name})
-		}
-	}
-	return words
+	return strings.Split(list, ",")
 }

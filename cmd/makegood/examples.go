@@ -28,7 +28,7 @@ var examples = map[string][]string{
 	},
 	"makegood migrate up": {
 		"makegood migrate up",
-		"makegood migrate up --migrate-database-url postgres://owner@db/makegood --app-role makegood_app",
+		"makegood migrate up --database-url postgres://owner@db/makegood --app-role makegood_app",
 	},
 	"makegood migrate status": {"makegood migrate status --json"},
 	"makegood account": {

@@ -28,8 +28,10 @@ type progress struct {
 }
 
 // progress begins to tell. It must be stopped before a result is printed.
-func (c *cli) progress(text string) *progress {
-	p := &progress{w: c.err, terminal: isTerminal(c.err), begun: time.Now(), quit: make(chan struct{}), text: text}
+func (c *cli) progress(text string) *progress { return newProgress(c.err, isTerminal(c.err), text) }
+
+func newProgress(w io.Writer, terminal bool, text string) *progress {
+	p := &progress{w: w, terminal: terminal, begun: time.Now(), quit: make(chan struct{}), text: text}
 	p.over.Go(p.tell)
 	return p
 }
