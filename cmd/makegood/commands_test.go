@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/makegood/makegood/internal/app"
+	"github.com/makegood/makegood/ledger"
 )
 
 func TestMigrateCommands(t *testing.T) {
@@ -169,6 +170,37 @@ func TestJobCommands(t *testing.T) {
 		report := decode(t, verifyForm, i.must(t, "verify", "--json"))
 		require.Equal(t, true, report["ok"])
 		require.Equal(t, true, decode(t, verifyForm, i.must(t, "verify", "--json", "--account", "ada"))["ok"])
+	})
+}
+
+func TestFlaggedJobs(t *testing.T) {
+	onEach(t, func(t *testing.T, i installation) {
+		i.migrated(t)
+		ids := make([]string, 3)
+		for n := range ids {
+			ids[n] = decode(t, jobForm, i.must(t, "job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--json"))["id"].(string)
+		}
+		c := cli{streams: streams{nil, t.Output(), t.Output()}}
+		_, err := newParser(&c, func(int) {}).Parse(append([]string{"verify"}, i.flags...))
+		require.NoError(t, err)
+		require.NoError(t, c.with(t.Context(), func(a *app.App) error { // a worker that does nothing
+			for _, id := range ids[:2] {
+				if _, err := a.Ledger.Start(t.Context(), ledger.StartJob{JobID: id, Token: id, Worker: "idle", LeaseTTL: time.Minute}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		require.Empty(t, decode(t, listForm(jobForm), i.must(t, "job", "list", "--flagged", "--json"))["data"])
+		for _, id := range ids[:2] {
+			i.must(t, "job", "cancel", id)
+		}
+		first := decode(t, listForm(jobForm), i.must(t, "job", "list", "--flagged", "--json", "--limit=1"))
+		require.Equal(t, ids[1], first["data"].([]any)[0].(map[string]any)["id"])
+		second := decode(t, listForm(jobForm), i.must(t, "job", "list", "--flagged", "--json", "--limit=1", "--cursor="+first["next_cursor"].(string)))
+		require.Equal(t, ids[0], second["data"].([]any)[0].(map[string]any)["id"])
+		require.Nil(t, second["next_cursor"])
+		require.Contains(t, i.must(t, "job", "list", "--flagged"), "cancel_requested")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -13,10 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/makegood/makegood/internal/app"
+	"github.com/makegood/makegood/internal/config"
 	"github.com/makegood/makegood/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	for _, setting := range config.Default().Effective() { // those of whoever runs the tests
+		_ = os.Unsetenv(setting.Name)
+	}
+	testenv.Main(m)
+}
 
 // installation is a ledger and a queue of a test's own, and the flags that name them.
 type installation struct{ flags []string }
@@ -105,11 +112,11 @@ func (i installation) up(t *testing.T) {
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 }
 
-// build makes the program as users have it; it goes with the test.
-func build(t *testing.T) string {
+// build makes the programs as users have them, in a folder that goes with the test.
+func build(t *testing.T) (dir string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "makegood")
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", file, ".").CombinedOutput()
+	dir = t.TempDir()
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "../...").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	return file
+	return dir
 }

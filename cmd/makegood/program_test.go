@@ -17,18 +17,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/makegood/makegood/internal/app"
+	"github.com/makegood/makegood/internal/testenv"
 )
 
 // program is the built program, beside a ledger of a test's own.
 type program struct {
-	file, dir string
-	slow      time.Duration // what a job takes
+	bin, dir string
+	slow     time.Duration // what a job takes
 }
 
 // TestProgram runs the program as users have it, in processes of its own.
 func TestProgram(t *testing.T) {
 	t.Parallel()
-	file := build(t)
+	bin := build(t)
 	for name, test := range map[string]func(*testing.T, program){
 		"ready at once":            testReady,
 		"killed with jobs running": testKilled,
@@ -37,16 +38,21 @@ func TestProgram(t *testing.T) {
 		"interrupted":              testInterrupted,
 		"reader gone":              testReaderGone,
 		"demo":                     testDemo,
+		"waits aloud":              testWaitsAloud,
+		"worker and scheduler":     testWorkerAndScheduler,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, program{file: file, dir: t.TempDir()})
+			test(t, program{bin: bin, dir: t.TempDir()})
 		})
 	}
 }
 
-func (p program) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(p.file, args...)
+func (p program) command(args ...string) *exec.Cmd { return p.other("makegood", args...) }
+
+// other is a command of one of the programs.
+func (p program) other(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(p.bin, name), args...)
 	cmd.Dir = p.dir
 	for _, variable := range os.Environ() { // none of the settings of whoever runs the tests
 		if name, _, _ := strings.Cut(variable, "="); name == "PATH" || name == "HOME" || name == "TMPDIR" {
@@ -191,6 +197,65 @@ func testStopped(t *testing.T, p program) {
 	job := decode(t, storyForm, p.must(t, "job", "show", id, "--json"))
 	require.Equal(t, "queued", job["state"])
 	require.EqualValues(t, 0, job["attempts"])
+}
+
+func testWaitsAloud(t *testing.T, p program) {
+	p.slow = 2500 * time.Millisecond
+	p.up(t)
+	p.must(t, "account", "grant", "ada", "100", "--reason", "welcome")
+	cmd := p.command("job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--wait", "--json")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(t, cmd.Run())
+	require.Equal(t, "completed", decode(t, jobForm, out.String())["state"])
+	require.Regexp(t, `(?m)^[0-9A-Z]{26}  running  [0-9]+ %  .*  1s$`, errs.String())
+}
+
+// The processes of a larger installation, as they are deployed.
+func testWorkerAndScheduler(t *testing.T, p program) {
+	owner := testenv.Postgres(t)
+	role, appURL := testenv.AppRole(t, owner)
+	settings := []string{"DATABASE_URL=" + appURL, "REDIS_URL=" + testenv.Redis(t), "MIGRATE_DATABASE_URL=" + owner, "ARTIFACTS_URL=file://" + p.dir}
+	run := func(cmd *exec.Cmd) string {
+		cmd.Env = append(cmd.Env, settings...)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	run(p.command("migrate", "up", "--app-role", role))
+	for _, name := range []string{"worker", "scheduler"} {
+		cmd := p.other(name)
+		cmd.Env = append(cmd.Env, settings...)
+		log := new(bytes.Buffer)
+		cmd.Stderr = log
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%s: %v: %s", name, err, log)
+			}
+		})
+	}
+	run(p.command("account", "grant", "ada", "100", "--reason", "welcome"))
+	job := decode(t, jobForm, lastLine(run(p.command("job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--wait", "--json"))))
+	require.Equal(t, "completed", job["state"])
+	require.Equal(t, true, decode(t, verifyForm, run(p.command("verify", "--json")))["ok"])
+
+	for _, name := range []string{"worker", "scheduler"} {
+		for _, args := range [][]string{{"--nonsense"}, {}} { // and on SQLite with the Redis of another process
+			refused := p.other(name, args...)
+			out, err := refused.CombinedOutput()
+			require.Error(t, err)
+			require.Equal(t, app.ExitUsage, refused.ProcessState.ExitCode(), "%s", out)
+			require.True(t, strings.HasPrefix(string(out), "makegood-"+name+": "), "%s", out)
+		}
+	}
+}
+
+// lastLine is the document behind what was told on stderr.
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
 }
 
 func testSecondUp(t *testing.T, p program) {

@@ -53,10 +53,15 @@ func (a *App) openJobs(ctx context.Context, name ledger.AccountName) (open int, 
 
 // Accounts gathers one page of a tenant's accounts, newest first.
 func (a *App) Accounts(ctx context.Context, tenant string, page ledger.Page) (shape.List[shape.Account], error) {
-	list := shape.List[shape.Account]{Data: []shape.Account{}}
+	list, limit := shape.List[shape.Account]{Data: []shape.Account{}}, page.Limit
+	page.Limit++ // one more tells whether there is a next page
 	accounts, err := a.Ledger.Accounts(ctx, tenant, page)
 	if err != nil {
 		return list, err
+	}
+	if len(accounts) > limit {
+		accounts = accounts[:limit]
+		list.NextCursor = shape.Cursor(accounts[limit-1].CreatedAt, accounts[limit-1].ID)
 	}
 	for _, account := range accounts {
 		s, err := a.Account(ctx, ledger.AccountName{Tenant: tenant, Name: account.Name})
@@ -64,9 +69,6 @@ func (a *App) Accounts(ctx context.Context, tenant string, page ledger.Page) (sh
 			return list, err
 		}
 		list.Data = append(list.Data, s)
-	}
-	if n := len(accounts); n == page.Limit {
-		list.NextCursor = shape.Cursor(accounts[n-1].CreatedAt, accounts[n-1].ID)
 	}
 	return list, nil
 }
@@ -247,12 +249,14 @@ func (a *App) JobStory(ctx context.Context, tenant, id string) (shape.JobStory, 
 // are derived from each job, so that search reads on until the page is full.
 func (a *App) Jobs(ctx context.Context, f ledger.JobFilter, flagged bool, page ledger.Page) (shape.List[shape.Job], error) {
 	list, limit := shape.List[shape.Job]{Data: []shape.Job{}}, page.Limit
+	page.Limit++ // one more tells whether there is a next page
+	var last ledger.Job
 	for {
 		jobs, err := a.Ledger.Jobs(ctx, f, page)
 		if err != nil {
 			return list, err
 		}
-		for i, j := range jobs {
+		for _, j := range jobs {
 			page.AfterAt, page.AfterID = j.CreatedAt, j.ID
 			s, err := a.Job(ctx, j)
 			if err != nil {
@@ -261,11 +265,11 @@ func (a *App) Jobs(ctx context.Context, f ledger.JobFilter, flagged bool, page l
 			if flagged && len(s.Flags) == 0 {
 				continue
 			}
-			list.Data = append(list.Data, s)
-			if len(list.Data) == limit && (i < len(jobs)-1 || len(jobs) == page.Limit) {
-				list.NextCursor = shape.Cursor(j.CreatedAt, j.ID)
+			if len(list.Data) == limit {
+				list.NextCursor = shape.Cursor(last.CreatedAt, last.ID)
 				return list, nil
 			}
+			list.Data, last = append(list.Data, s), j
 		}
 		if len(jobs) < page.Limit {
 			return list, nil
