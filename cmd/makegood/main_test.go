@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,7 +71,7 @@ func (i installation) run(t *testing.T, args ...string) result {
 func (i installation) runWith(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := run(t.Context(), append(i.flags[:len(i.flags):len(i.flags)], args...), streams{strings.NewReader(stdin), &out, &errs})
+	code := run(t.Context(), append(slices.Clip(i.flags), args...), streams{strings.NewReader(stdin), &out, &errs})
 	return result{code, out.String(), errs.String()}
 }
 
@@ -97,7 +98,7 @@ func (i installation) up(t *testing.T) {
 	out, told := io.Pipe()
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		code := run(ctx, append(i.flags[:len(i.flags):len(i.flags)], "up", "--listen-addr=127.0.0.1:0", "--relay-interval=50ms", "--log-level=error"),
+		code := run(ctx, append(slices.Clip(i.flags), "up", "--listen-addr=127.0.0.1:0", "--relay-interval=50ms", "--log-level=error"),
 			streams{strings.NewReader(""), told, t.Output()})
 		_ = told.Close()
 		if code != app.ExitDone {

@@ -140,15 +140,14 @@ func testKilled(t *testing.T, p program) {
 	ids := make([]string, 4)
 	for n := range ids {
 		job := decode(t, jobForm, p.must(t, "job", "submit", "--account", "ada", "--type", "image", "--prompt", fmt.Sprint("dunes ", n), "--json"))
-		ids[n] = job["id"].(string)
+		ids[n] = job.text("id")
 	}
 	watch := p.command("job", "watch", ids[0], "--json")
 	lines, err := watch.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, watch.Start())
 	seen := bufio.NewScanner(lines)
-	for seen.Scan() && decode(t, jobForm, seen.Text())["state"] != "running" {
-	}
+	awaitRunning(t, seen)
 	require.NoError(t, first.Process.Kill())
 	require.Error(t, first.wait())
 	cutOff := decode(t, storyForm, p.must(t, "job", "show", ids[0], "--json"))
@@ -165,10 +164,10 @@ func testKilled(t *testing.T, p program) {
 		lines := strings.Split(strings.TrimSpace(p.must(t, "job", "watch", id, "--json")), "\n")
 		job := decode(t, jobForm, lines[len(lines)-1])
 		require.Equal(t, "completed", job["state"])
-		for _, artifact := range job["result"].(map[string]any)["artifacts"].([]any) {
-			info, err := os.Stat(filepath.Join(p.dir, artifact.(map[string]any)["url"].(string)))
+		for _, artifact := range job.list("result", "artifacts") {
+			info, err := os.Stat(filepath.Join(p.dir, artifact.text("url")))
 			require.NoError(t, err)
-			require.EqualValues(t, artifact.(map[string]any)["bytes"], info.Size())
+			require.EqualValues(t, artifact["bytes"], info.Size())
 		}
 	}
 	require.Equal(t, true, decode(t, verifyForm, p.must(t, "verify", "--json"))["ok"])
@@ -176,20 +175,30 @@ func testKilled(t *testing.T, p program) {
 	require.EqualValues(t, 100-4*5, statement["closing"], "each is charged once")
 }
 
+// awaitRunning reads what a watch prints until the job runs.
+func awaitRunning(t *testing.T, seen *bufio.Scanner) {
+	t.Helper()
+	for seen.Scan() {
+		if decode(t, jobForm, seen.Text())["state"] == "running" {
+			return
+		}
+	}
+	t.Fatal("the job ended before it was seen running")
+}
+
 // A job that takes longer than SHUTDOWN_TIMEOUT is given back, and uses up no attempt.
 func testStopped(t *testing.T, p program) {
 	p.slow = 30 * time.Second
 	r := p.up(t)
 	p.must(t, "account", "grant", "ada", "100", "--reason", "welcome")
-	id := decode(t, jobForm, p.must(t, "job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--json"))["id"].(string)
+	id := decode(t, jobForm, p.must(t, "job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--json")).text("id")
 	watch := p.command("job", "watch", id, "--json")
 	lines, err := watch.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, watch.Start())
 	defer func() { _ = watch.Process.Kill(); _ = watch.Wait() }()
 	seen := bufio.NewScanner(lines)
-	for seen.Scan() && decode(t, jobForm, seen.Text())["state"] != "running" {
-	}
+	awaitRunning(t, seen)
 	begun := time.Now()
 	require.NoError(t, r.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, r.wait(), "exit 0: %s", r.log)
@@ -279,7 +288,7 @@ func testSecondUp(t *testing.T, p program) {
 func testInterrupted(t *testing.T, p program) {
 	p.must(t, "migrate", "up")
 	p.must(t, "account", "grant", "ada", "100", "--reason", "welcome")
-	id := decode(t, jobForm, p.must(t, "job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--json"))["id"].(string)
+	id := decode(t, jobForm, p.must(t, "job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--json")).text("id")
 	watch := p.command("job", "watch", id, "--json")
 	var errs bytes.Buffer
 	watch.Stderr = &errs
@@ -330,7 +339,7 @@ func testDemo(t *testing.T, p program) {
 	require.Equal(t, true, report["ok"])
 	require.Len(t, report["jobs"], 3+2)
 	for n, says := range []string{"line 2: ", "line 4: ", "line 6: ", "line 5: "} {
-		require.True(t, strings.HasPrefix(report["left_out"].([]any)[n].(string), says), report["left_out"])
+		require.True(t, strings.HasPrefix(report.text("left_out", n), says), report["left_out"])
 	}
 	saved, err := os.ReadFile(filepath.Join(p.dir, "out", "report.json"))
 	require.NoError(t, err)
