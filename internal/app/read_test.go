@@ -100,7 +100,7 @@ func TestOpenJobsAreCountedBeyondOnePage(t *testing.T) {
 
 	past, err := a.AccountAt(t.Context(), name("ada"), time.Time(s.Entries[100].CreatedAt))
 	require.NoError(t, err)
-	require.EqualValues(t, 100, past.OpenJobs)
+	require.Equal(t, 100, past.OpenJobs)
 	require.EqualValues(t, 200, past.Balance.Held)
 	require.EqualValues(t, 800, past.Balance.Available)
 }
