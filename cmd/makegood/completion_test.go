@@ -71,7 +71,7 @@ func TestScriptsKnowTheWholeCommandLine(t *testing.T) {
 				knows(strings.Join(valuesOf(flag.Value), " "))
 			}
 		})
-		require.False(t, strings.Contains(script, "scheduler'"), shell)
+		require.NotContains(t, script, "scheduler'", shell)
 		quotes := strings.Count(strings.ReplaceAll(strings.ReplaceAll(script, `'\''`, ""), `\'`, ""), "'")
 		require.Zero(t, quotes%2, "%s: quotes are paired", shell)
 		require.Equal(t, strings.Count(script, "{"), strings.Count(script, "}"), shell)

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,10 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/makegood/makegood/internal/app"
+	"github.com/makegood/makegood/internal/config"
 	"github.com/makegood/makegood/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	for _, setting := range config.Default().Effective() { // those of whoever runs the tests
+		_ = os.Unsetenv(setting.Name)
+	}
+	testenv.Main(m)
+}
 
 // installation is a ledger and a queue of a test's own, and the flags that name them.
 type installation struct{ flags []string }
@@ -63,7 +71,7 @@ func (i installation) run(t *testing.T, args ...string) result {
 func (i installation) runWith(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := run(t.Context(), append(i.flags[:len(i.flags):len(i.flags)], args...), streams{strings.NewReader(stdin), &out, &errs})
+	code := run(t.Context(), append(slices.Clip(i.flags), args...), streams{strings.NewReader(stdin), &out, &errs})
 	return result{code, out.String(), errs.String()}
 }
 
@@ -90,7 +98,7 @@ func (i installation) up(t *testing.T) {
 	out, told := io.Pipe()
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		code := run(ctx, append(i.flags[:len(i.flags):len(i.flags)], "up", "--listen-addr=127.0.0.1:0", "--relay-interval=50ms", "--log-level=error"),
+		code := run(ctx, append(slices.Clip(i.flags), "up", "--listen-addr=127.0.0.1:0", "--relay-interval=50ms", "--log-level=error"),
 			streams{strings.NewReader(""), told, t.Output()})
 		_ = told.Close()
 		if code != app.ExitDone {
@@ -105,11 +113,11 @@ func (i installation) up(t *testing.T) {
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 }
 
-// build makes the program as users have it; it goes with the test.
-func build(t *testing.T) string {
+// build makes the programs as users have them, in a folder that goes with the test.
+func build(t *testing.T) (dir string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "makegood")
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", file, ".").CombinedOutput()
+	dir = t.TempDir()
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "../...").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	return file
+	return dir
 }

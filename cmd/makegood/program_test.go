@@ -17,18 +17,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/makegood/makegood/internal/app"
+	"github.com/makegood/makegood/internal/testenv"
 )
 
 // program is the built program, beside a ledger of a test's own.
 type program struct {
-	file, dir string
-	slow      time.Duration // what a job takes
+	bin, dir string
+	slow     time.Duration // what a job takes
 }
 
 // TestProgram runs the program as users have it, in processes of its own.
 func TestProgram(t *testing.T) {
 	t.Parallel()
-	file := build(t)
+	bin := build(t)
 	for name, test := range map[string]func(*testing.T, program){
 		"ready at once":            testReady,
 		"killed with jobs running": testKilled,
@@ -37,16 +38,21 @@ func TestProgram(t *testing.T) {
 		"interrupted":              testInterrupted,
 		"reader gone":              testReaderGone,
 		"demo":                     testDemo,
+		"waits aloud":              testWaitsAloud,
+		"worker and scheduler":     testWorkerAndScheduler,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, program{file: file, dir: t.TempDir()})
+			test(t, program{bin: bin, dir: t.TempDir()})
 		})
 	}
 }
 
-func (p program) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(p.file, args...)
+func (p program) command(args ...string) *exec.Cmd { return p.other("makegood", args...) }
+
+// other is a command of one of the programs.
+func (p program) other(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(p.bin, name), args...)
 	cmd.Dir = p.dir
 	for _, variable := range os.Environ() { // none of the settings of whoever runs the tests
 		if name, _, _ := strings.Cut(variable, "="); name == "PATH" || name == "HOME" || name == "TMPDIR" {
@@ -134,15 +140,14 @@ func testKilled(t *testing.T, p program) {
 	ids := make([]string, 4)
 	for n := range ids {
 		job := decode(t, jobForm, p.must(t, "job", "submit", "--account", "ada", "--type", "image", "--prompt", fmt.Sprint("dunes ", n), "--json"))
-		ids[n] = job["id"].(string)
+		ids[n] = job.text("id")
 	}
 	watch := p.command("job", "watch", ids[0], "--json")
 	lines, err := watch.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, watch.Start())
 	seen := bufio.NewScanner(lines)
-	for seen.Scan() && decode(t, jobForm, seen.Text())["state"] != "running" {
-	}
+	awaitRunning(t, seen)
 	require.NoError(t, first.Process.Kill())
 	require.Error(t, first.wait())
 	cutOff := decode(t, storyForm, p.must(t, "job", "show", ids[0], "--json"))
@@ -159,10 +164,10 @@ func testKilled(t *testing.T, p program) {
 		lines := strings.Split(strings.TrimSpace(p.must(t, "job", "watch", id, "--json")), "\n")
 		job := decode(t, jobForm, lines[len(lines)-1])
 		require.Equal(t, "completed", job["state"])
-		for _, artifact := range job["result"].(map[string]any)["artifacts"].([]any) {
-			info, err := os.Stat(filepath.Join(p.dir, artifact.(map[string]any)["url"].(string)))
+		for _, artifact := range job.list("result", "artifacts") {
+			info, err := os.Stat(filepath.Join(p.dir, artifact.text("url")))
 			require.NoError(t, err)
-			require.EqualValues(t, artifact.(map[string]any)["bytes"], info.Size())
+			require.EqualValues(t, artifact["bytes"], info.Size())
 		}
 	}
 	require.Equal(t, true, decode(t, verifyForm, p.must(t, "verify", "--json"))["ok"])
@@ -170,20 +175,30 @@ func testKilled(t *testing.T, p program) {
 	require.EqualValues(t, 100-4*5, statement["closing"], "each is charged once")
 }
 
+// awaitRunning reads what a watch prints until the job runs.
+func awaitRunning(t *testing.T, seen *bufio.Scanner) {
+	t.Helper()
+	for seen.Scan() {
+		if decode(t, jobForm, seen.Text())["state"] == "running" {
+			return
+		}
+	}
+	t.Fatal("the job ended before it was seen running")
+}
+
 // A job that takes longer than SHUTDOWN_TIMEOUT is given back, and uses up no attempt.
 func testStopped(t *testing.T, p program) {
 	p.slow = 30 * time.Second
 	r := p.up(t)
 	p.must(t, "account", "grant", "ada", "100", "--reason", "welcome")
-	id := decode(t, jobForm, p.must(t, "job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--json"))["id"].(string)
+	id := decode(t, jobForm, p.must(t, "job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--json")).text("id")
 	watch := p.command("job", "watch", id, "--json")
 	lines, err := watch.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, watch.Start())
 	defer func() { _ = watch.Process.Kill(); _ = watch.Wait() }()
 	seen := bufio.NewScanner(lines)
-	for seen.Scan() && decode(t, jobForm, seen.Text())["state"] != "running" {
-	}
+	awaitRunning(t, seen)
 	begun := time.Now()
 	require.NoError(t, r.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, r.wait(), "exit 0: %s", r.log)
@@ -191,6 +206,65 @@ func testStopped(t *testing.T, p program) {
 	job := decode(t, storyForm, p.must(t, "job", "show", id, "--json"))
 	require.Equal(t, "queued", job["state"])
 	require.EqualValues(t, 0, job["attempts"])
+}
+
+func testWaitsAloud(t *testing.T, p program) {
+	p.slow = 2500 * time.Millisecond
+	p.up(t)
+	p.must(t, "account", "grant", "ada", "100", "--reason", "welcome")
+	cmd := p.command("job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--wait", "--json")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(t, cmd.Run())
+	require.Equal(t, "completed", decode(t, jobForm, out.String())["state"])
+	require.Regexp(t, `(?m)^[0-9A-Z]{26}  running  [0-9]+ %  .*  1s$`, errs.String())
+}
+
+// The processes of a larger installation, as they are deployed.
+func testWorkerAndScheduler(t *testing.T, p program) {
+	owner := testenv.Postgres(t)
+	role, appURL := testenv.AppRole(t, owner)
+	settings := []string{"DATABASE_URL=" + appURL, "REDIS_URL=" + testenv.Redis(t), "MIGRATE_DATABASE_URL=" + owner, "ARTIFACTS_URL=file://" + p.dir}
+	run := func(cmd *exec.Cmd) string {
+		cmd.Env = append(cmd.Env, settings...)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	run(p.command("migrate", "up", "--app-role", role))
+	for _, name := range []string{"worker", "scheduler"} {
+		cmd := p.other(name)
+		cmd.Env = append(cmd.Env, settings...)
+		log := new(bytes.Buffer)
+		cmd.Stderr = log
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%s: %v: %s", name, err, log)
+			}
+		})
+	}
+	run(p.command("account", "grant", "ada", "100", "--reason", "welcome"))
+	job := decode(t, jobForm, lastLine(run(p.command("job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--wait", "--json"))))
+	require.Equal(t, "completed", job["state"])
+	require.Equal(t, true, decode(t, verifyForm, run(p.command("verify", "--json")))["ok"])
+
+	for _, name := range []string{"worker", "scheduler"} {
+		for _, args := range [][]string{{"--nonsense"}, {}} { // and on SQLite with the Redis of another process
+			refused := p.other(name, args...)
+			out, err := refused.CombinedOutput()
+			require.Error(t, err)
+			require.Equal(t, app.ExitUsage, refused.ProcessState.ExitCode(), "%s", out)
+			require.True(t, strings.HasPrefix(string(out), "makegood-"+name+": "), "%s", out)
+		}
+	}
+}
+
+// lastLine is the document behind what was told on stderr.
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
 }
 
 func testSecondUp(t *testing.T, p program) {
@@ -214,7 +288,7 @@ func testSecondUp(t *testing.T, p program) {
 func testInterrupted(t *testing.T, p program) {
 	p.must(t, "migrate", "up")
 	p.must(t, "account", "grant", "ada", "100", "--reason", "welcome")
-	id := decode(t, jobForm, p.must(t, "job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--json"))["id"].(string)
+	id := decode(t, jobForm, p.must(t, "job", "submit", "--account", "ada", "--type", "image", "--prompt", "dunes", "--json")).text("id")
 	watch := p.command("job", "watch", id, "--json")
 	var errs bytes.Buffer
 	watch.Stderr = &errs
@@ -265,7 +339,7 @@ func testDemo(t *testing.T, p program) {
 	require.Equal(t, true, report["ok"])
 	require.Len(t, report["jobs"], 3+2)
 	for n, says := range []string{"line 2: ", "line 4: ", "line 6: ", "line 5: "} {
-		require.True(t, strings.HasPrefix(report["left_out"].([]any)[n].(string), says), report["left_out"])
+		require.True(t, strings.HasPrefix(report.text("left_out", n), says), report["left_out"])
 	}
 	saved, err := os.ReadFile(filepath.Join(p.dir, "out", "report.json"))
 	require.NoError(t, err)

@@ -70,15 +70,52 @@ var kinds = map[string]*regexp.Regexp{
 	"any":    regexp.MustCompile(`^[^n]`), // anything but null
 }
 
+// document is one that was decoded.
+type document map[string]any
+
+// at is the value behind names and indices; nil where there is none.
+func (d document) at(path ...any) (v any) {
+	v = map[string]any(d)
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			object, _ := v.(map[string]any)
+			v = object[step]
+		case int:
+			list, _ := v.([]any)
+			if v = nil; step < len(list) {
+				v = list[step]
+			}
+		}
+	}
+	return v
+}
+
+// text is a string, as at finds it.
+func (d document) text(path ...any) string {
+	s, _ := d.at(path...).(string)
+	return s
+}
+
+// list is the objects of a list, as at finds it.
+func (d document) list(path ...any) (objects []document) {
+	list, _ := d.at(path...).([]any)
+	for _, element := range list {
+		object, _ := element.(map[string]any)
+		objects = append(objects, object)
+	}
+	return objects
+}
+
 // decode requires one document of a form, and returns it.
-func decode(t *testing.T, form, document string) map[string]any {
+func decode(t *testing.T, form, text string) document {
 	t.Helper()
-	dec := json.NewDecoder(strings.NewReader(document))
+	dec := json.NewDecoder(strings.NewReader(text))
 	var raw json.RawMessage
-	require.NoError(t, dec.Decode(&raw), "not one JSON document: %q", document)
-	require.ErrorIs(t, dec.Decode(new(any)), io.EOF, "more than one document: %q", document)
-	require.NoError(t, check(readForm(form), raw), document)
-	var decoded map[string]any
+	require.NoError(t, dec.Decode(&raw), "not one JSON document: %q", text)
+	require.ErrorIs(t, dec.Decode(new(any)), io.EOF, "more than one document: %q", text)
+	require.NoError(t, check(readForm(form), raw), text)
+	var decoded document
 	require.NoError(t, json.Unmarshal(raw, &decoded))
 	return decoded
 }
@@ -113,7 +150,8 @@ func check(form any, raw json.RawMessage) error {
 		}
 		return nil
 	}
-	return checkObject(form.(map[string]any), raw)
+	object, _ := form.(map[string]any)
+	return checkObject(object, raw)
 }
 
 func checkObject(form map[string]any, raw json.RawMessage) error {

@@ -51,10 +51,39 @@ func (a *App) openJobs(ctx context.Context, name ledger.AccountName) (open int, 
 	return open, nil
 }
 
+// pageOf reads the rows of one page that are wanted, reading on until it is full. next is nil
+// when it was the last.
+func pageOf[T any](page ledger.Page, read func(ledger.Page) ([]T, error), key func(T) (time.Time, string), wanted func(T) bool) (rows []T, next *string, err error) {
+	limit := page.Limit
+	page.Limit = min(limit+1, pageSize) // one more tells whether there is a next page
+	for {
+		batch, err := read(page)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, row := range batch {
+			page.AfterAt, page.AfterID = key(row)
+			if !wanted(row) {
+				continue
+			}
+			if len(rows) == limit {
+				return rows, shape.Cursor(key(rows[limit-1])), nil
+			}
+			rows = append(rows, row)
+		}
+		if len(batch) < page.Limit {
+			return rows, nil, nil
+		}
+	}
+}
+
 // Accounts gathers one page of a tenant's accounts, newest first.
 func (a *App) Accounts(ctx context.Context, tenant string, page ledger.Page) (shape.List[shape.Account], error) {
 	list := shape.List[shape.Account]{Data: []shape.Account{}}
-	accounts, err := a.Ledger.Accounts(ctx, tenant, page)
+	accounts, next, err := pageOf(page,
+		func(page ledger.Page) ([]ledger.Account, error) { return a.Ledger.Accounts(ctx, tenant, page) },
+		func(account ledger.Account) (time.Time, string) { return account.CreatedAt, account.ID },
+		func(ledger.Account) bool { return true })
 	if err != nil {
 		return list, err
 	}
@@ -65,9 +94,7 @@ func (a *App) Accounts(ctx context.Context, tenant string, page ledger.Page) (sh
 		}
 		list.Data = append(list.Data, s)
 	}
-	if n := len(accounts); n == page.Limit {
-		list.NextCursor = shape.Cursor(accounts[n-1].CreatedAt, accounts[n-1].ID)
-	}
+	list.NextCursor = next
 	return list, nil
 }
 
@@ -243,32 +270,23 @@ func (a *App) JobStory(ctx context.Context, tenant, id string) (shape.JobStory, 
 	return shape.StoryOf(s, j, entries, attempts, calls), nil
 }
 
-// Jobs gathers one page of jobs, newest first; flagged asks for those with a flag alone. Flags
-// are derived from each job, so that search reads on until the page is full.
+// Jobs gathers one page of jobs, newest first; flagged asks for those with a flag alone.
 func (a *App) Jobs(ctx context.Context, f ledger.JobFilter, flagged bool, page ledger.Page) (shape.List[shape.Job], error) {
-	list, limit := shape.List[shape.Job]{Data: []shape.Job{}}, page.Limit
-	for {
-		jobs, err := a.Ledger.Jobs(ctx, f, page)
+	list := shape.List[shape.Job]{Data: []shape.Job{}}
+	jobs, next, err := pageOf(page,
+		func(page ledger.Page) ([]ledger.Job, error) { return a.Ledger.Jobs(ctx, f, page) },
+		func(j ledger.Job) (time.Time, string) { return j.CreatedAt, j.ID },
+		func(j ledger.Job) bool { return !flagged || len(shape.FlagsOf(j)) > 0 })
+	if err != nil {
+		return list, err
+	}
+	for _, j := range jobs {
+		s, err := a.Job(ctx, j)
 		if err != nil {
 			return list, err
 		}
-		for i, j := range jobs {
-			page.AfterAt, page.AfterID = j.CreatedAt, j.ID
-			s, err := a.Job(ctx, j)
-			if err != nil {
-				return list, err
-			}
-			if flagged && len(s.Flags) == 0 {
-				continue
-			}
-			list.Data = append(list.Data, s)
-			if len(list.Data) == limit && (i < len(jobs)-1 || len(jobs) == page.Limit) {
-				list.NextCursor = shape.Cursor(j.CreatedAt, j.ID)
-				return list, nil
-			}
-		}
-		if len(jobs) < page.Limit {
-			return list, nil
-		}
+		list.Data = append(list.Data, s)
 	}
+	list.NextCursor = next
+	return list, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/makegood/makegood/ledger"
@@ -42,7 +43,7 @@ func (s Statement) CSV(w io.Writer) error {
 
 // plain keeps a spreadsheet from taking text for a formula.
 func plain(s string) string {
-	if s != "" && (s[0] == '=' || s[0] == '+' || s[0] == '-' || s[0] == '@') {
+	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s
 	}
 	return s
