@@ -15,10 +15,10 @@ import (
 // Model runs random sequences of commands on a store and on a plain model of the ledger, and
 // compares every answer and, at the end of each sequence, balances, jobs, attempts and
 // entries. Sequences run side by side on accounts of their own and in one lane, so that they
-// share batches: 25 checks (rapid's flag -rapid.checks changes that) make 200 sequences of 100
+// share batches: 10 checks (rapid's flag -rapid.checks changes that) make 200 sequences of 100
 // commands.
 func Model(t *testing.T, open Open) {
-	const abreast, checks, commands = 8, "25", 100
+	const abreast, checks, commands = 20, "10", 100
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		require.NoError(t, f.Value.Set(checks))
 	}
