@@ -275,7 +275,7 @@ func (w *world) sweep(o reconciler.Options) (s *sweeps, stop func()) {
 	o.Ledger, o.Logger = w.ledger, w.log
 	r, s := reconciler.New(o), &sweeps{waits: map[ledger.EndReason]int{}}
 	return s, w.background(func(ctx context.Context) error {
-		for tick := time.NewTicker(threshold / 2); ; {
+		for tick := time.NewTicker(threshold); ; {
 			report, err := r.Sweep(ctx, reconciler.SweepOptions{})
 			if ctx.Err() != nil {
 				tick.Stop()
@@ -330,7 +330,7 @@ func (w *world) within(most time.Duration, what string, holds func() bool) time.
 		if time.Since(begin) > most {
 			w.t.Fatalf("not within %s: %s", most, what)
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(15 * time.Millisecond)
 	}
 	return time.Since(begin)
 }
