@@ -49,6 +49,7 @@ type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	log    *os.File
+	file   string // of the log
 	wanted atomic.Bool // its end
 	ended  chan struct{}
 	err    error // of Wait; valid once ended is closed
@@ -73,8 +74,9 @@ func New(programs, logs string, environ []string, fault func(error)) *Fleet {
 // The log goes on where an earlier run of the same process ended.
 func (f *Fleet) Start(program string, n int, environ ...string) (*Process, error) {
 	p := &Process{name: processName(program, n), ended: make(chan struct{})}
+	p.file = filepath.Join(f.logs, p.name+".log")
 	var err error
-	if p.log, err = os.OpenFile(f.logFile(p), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+	if p.log, err = os.OpenFile(p.file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
 		return nil, err
 	}
 	p.cmd = exec.CommandContext(context.Background(), filepath.Join(f.programs, program)) // it ends as we decide
@@ -98,7 +100,7 @@ func (f *Fleet) watch(p *Process) {
 	delete(f.live, p.name)
 	f.mu.Unlock()
 	if !p.wanted.Load() {
-		f.fault(fmt.Errorf("%s ended by itself (%s); its log ends:\n%s", p.name, p.cmd.ProcessState, f.tail(p)))
+		f.fault(fmt.Errorf("%s ended by itself (%s); its log ends:\n%s", p.name, p.cmd.ProcessState, p.Tail()))
 	}
 	close(p.ended)
 }
@@ -172,7 +174,7 @@ func (f *Fleet) Stop(sig syscall.Signal) error {
 	over := time.After(stopWithin)
 	for _, p := range running {
 		if err := p.await(over); err != nil && sig == syscall.SIGTERM {
-			errs = append(errs, fmt.Errorf("%s did not stop in order (%w); its log ends:\n%s", p.name, err, f.tail(p)))
+			errs = append(errs, fmt.Errorf("%s did not stop in order (%w); its log ends:\n%s", p.name, err, p.Tail()))
 		}
 	}
 	return errors.Join(errs...)
@@ -180,12 +182,10 @@ func (f *Fleet) Stop(sig syscall.Signal) error {
 
 func processName(program string, n int) string { return fmt.Sprintf("%s-%d", program, n+1) }
 
-func (f *Fleet) logFile(p *Process) string { return filepath.Join(f.logs, p.name+".log") }
-
-// tail is the end of a process's log.
-func (f *Fleet) tail(p *Process) string {
+// Tail is the end of what the process has printed, without white space around it.
+func (p *Process) Tail() string {
 	const most = 2000
-	text, err := os.ReadFile(f.logFile(p))
+	text, err := os.ReadFile(p.file)
 	if err != nil {
 		return err.Error()
 	}

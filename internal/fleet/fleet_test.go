@@ -90,7 +90,7 @@ func TestOneProcessIsStoppedInOrder(t *testing.T) {
 	f, faults := newTestFleet(t, `trap 'exit $CODE' TERM; echo ready; while :; do sleep 0.05; done`)
 	for n, code := range []string{"0", "4"} {
 		p := start(t, f, n, "CODE="+code)
-		require.Eventually(t, func() bool { return f.tail(p) == "ready" }, 30*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return p.Tail() == "ready" }, 30*time.Second, 10*time.Millisecond)
 		if err := p.Terminate(); code == "0" {
 			require.NoError(t, err)
 		} else {
