@@ -49,7 +49,7 @@ type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	log    *os.File
-	file   string // of the log
+	file   string      // of the log
 	wanted atomic.Bool // its end
 	ended  chan struct{}
 	err    error // of Wait; valid once ended is closed

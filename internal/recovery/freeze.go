@@ -57,7 +57,11 @@ func freezeIn(ctx context.Context, url, tenant string) error {
 		return err
 	}
 	fmt.Println(locked)
-	return errors.Join(syscall.Kill(os.Getpid(), syscall.SIGSTOP), errors.New("it was thawed"))
+	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		return err
+	}
+	time.Sleep(time.Hour) // the other threads may be stopped before this one
+	return errors.New("it was thawed")
 }
 
 // startFrozen starts the process that freezes, and returns once it holds the lock.
