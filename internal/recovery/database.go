@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,9 @@ const (
 	inSubmit = "in a submit"
 	inPoll   = "in a poll"
 )
+
+// condemned names the list of jobs that were taken from workers that lived.
+const condemned = "condemned"
 
 // missPostgres has PostgreSQL away while a vendor makes what it has accepted. Nothing of it
 // must be lost, and nothing made again.
@@ -47,7 +51,9 @@ func (s *site) missPostgres(how doorState) ([]finding, error) {
 		return nil, err
 	}
 	s.say("PostgreSQL %s for %s; the vendor answers and succeeds meanwhile", how, s.outage)
-	s.database.set(how)
+	if err := s.database.set(s.ctx, how); err != nil {
+		return nil, err
+	}
 	over := time.Now().Add(s.outage)
 	if _, err := s.vendor.FinishAll("", fakevendor.Outcome{}); err != nil {
 		return nil, err
@@ -57,8 +63,7 @@ func (s *site) missPostgres(how doorState) ([]finding, error) {
 		return nil, s.ctx.Err()
 	}
 	back := time.Now()
-	s.database.set(doorOpen)
-	if err := s.untilEnded(); err != nil {
+	if err := errors.Join(s.database.set(s.ctx, doorOpen), s.untilEnded()); err != nil {
 		return nil, err
 	}
 	return s.keptResults(how, jobs, back)
@@ -90,5 +95,5 @@ func (s *site) keptResults(how doorState, jobs []string, back time.Time) ([]find
 		}
 	}
 	return []finding{{name: "postgres_away_" + string(how), what: fmt.Sprintf("PostgreSQL %s for %s s, then back → result settled", how, seconds(s.outage)),
-		samples: took, targets: []target{must(most, s.lease)}, nothing: append(wrong, nothing{"resubmits", again}, nothing{"condemned", taken})}}, nil
+		samples: took, targets: []target{must(most, s.lease)}, nothing: append(wrong, nothing{"resubmits", again}, nothing{condemned, taken})}}, nil
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -13,21 +15,23 @@ import (
 // A door stands between clients and a server and is all that they know of it. It is open at
 // first.
 type door struct {
-	listener net.Listener
+	address string // host:port, of the door itself
 
-	mu      sync.Mutex
-	server  string // host:port
-	state   doorState
-	changed chan struct{} // closed when state changes
-	conns   map[net.Conn]struct{}
-	open    sync.WaitGroup
+	mu       sync.Mutex
+	listener net.Listener // closed while the door is down
+	server   string       // host:port
+	state    doorState
+	changed  chan struct{} // closed when state changes
+	conns    map[net.Conn]struct{}
+	open     sync.WaitGroup
 }
 
 type doorState string
 
 const (
 	doorOpen   doorState = "open"
-	doorCut    doorState = "cut"   // connections are broken and new ones end at once: the server is down
+	doorDown   doorState = "down"  // connections are broken and new ones refused: the server was killed
+	doorCut    doorState = "cut"   // connections are broken and new ones end at once: so does a load balancer for a server that is down
 	doorStuck  doorState = "stuck" // connections stay, new ones are accepted, nothing passes: the server, or the way to it, hangs
 	doorClosed doorState = "closed"
 )
@@ -38,33 +42,62 @@ func newDoor(ctx context.Context, serverURL string) (*door, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
+	d := &door{server: u.Host, changed: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	if err := d.build(ctx); err != nil {
 		return nil, "", err
 	}
-	d := &door{listener: listener, server: u.Host, state: doorOpen, changed: make(chan struct{}), conns: map[net.Conn]struct{}{}}
-	d.open.Go(d.accept)
-	u.Host = listener.Addr().String()
+	u.Host = d.address
 	return d, u.String(), nil
 }
 
+// build puts the door where no outgoing connection can take its port while it is down: below
+// the range from which systems take theirs.
+func (d *door) build(ctx context.Context) error {
+	const low, high = 10000, 15000
+	var err error
+	for range 100 {
+		d.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(low+rand.IntN(high-low)))
+		if err = d.listen(ctx); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (d *door) listen(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", d.address)
+	if err != nil {
+		return err
+	}
+	d.listener, d.state = listener, doorOpen
+	d.open.Go(func() { d.accept(listener) })
+	return nil
+}
+
 // set moves the door. What was sent to a stuck door arrives when it opens.
-func (d *door) set(state doorState) {
+func (d *door) set(ctx context.Context, state doorState) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	was := d.state
 	d.state = state
 	close(d.changed)
 	d.changed = make(chan struct{})
-	if state == doorCut || state == doorClosed {
+	if state != doorOpen && state != doorStuck {
 		for c := range d.conns {
 			_ = c.Close()
 		}
 	}
+	switch {
+	case state == doorDown, state == doorClosed && was != doorDown:
+		return d.listener.Close()
+	case was == doorDown && state != doorClosed:
+		return d.listen(ctx)
+	}
+	return nil
 }
 
 // leadTo has new connections go to another server, and breaks the old ones.
-func (d *door) leadTo(serverURL string) error {
+func (d *door) leadTo(ctx context.Context, serverURL string) error {
 	u, err := url.Parse(serverURL)
 	if err != nil {
 		return err
@@ -72,22 +105,19 @@ func (d *door) leadTo(serverURL string) error {
 	d.mu.Lock()
 	d.server = u.Host
 	d.mu.Unlock()
-	d.set(doorCut)
-	d.set(doorOpen)
-	return nil
+	return errors.Join(d.set(ctx, doorCut), d.set(ctx, doorOpen))
 }
 
 // close ends everything and waits for it.
 func (d *door) close() error {
-	d.set(doorClosed)
-	err := d.listener.Close()
+	err := d.set(context.Background(), doorClosed)
 	d.open.Wait()
 	return err
 }
 
-func (d *door) accept() {
+func (d *door) accept(listener net.Listener) {
 	for {
-		client, err := d.listener.Accept()
+		client, err := listener.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -132,7 +162,7 @@ func (d *door) serve(client net.Conn) {
 func (d *door) keep(c net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.state == doorCut || d.state == doorClosed {
+	if d.state != doorOpen && d.state != doorStuck {
 		return false
 	}
 	d.conns[c] = struct{}{}

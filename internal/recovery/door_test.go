@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/url"
+	"syscall"
 	"testing"
 	"time"
 
@@ -88,13 +89,30 @@ func TestADoorThatIsCutBreaksOldConnectionsAndNewOnes(t *testing.T) {
 	old := enter()
 	old.send(t, "1")
 	old.hears(t, "a:1")
-	d.set(doorCut)
+	require.NoError(t, d.set(t.Context(), doorCut))
 	old.isBroken(t)
 	enter().isBroken(t)
-	d.set(doorOpen)
+	require.NoError(t, d.set(t.Context(), doorOpen))
 	back := enter()
 	back.send(t, "2")
 	back.hears(t, "a:2")
+}
+
+func TestADoorThatIsDownRefuses(t *testing.T) {
+	t.Parallel()
+	d, enter := openTestDoor(t, echo(t, "a:"))
+	old := enter()
+	old.send(t, "1")
+	old.hears(t, "a:1")
+	require.NoError(t, d.set(t.Context(), doorDown))
+	old.isBroken(t)
+	_, err := net.Dial("tcp", d.address)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.NoError(t, d.set(t.Context(), doorOpen))
+	back := enter()
+	back.send(t, "2")
+	back.hears(t, "a:2")
+	require.NoError(t, d.set(t.Context(), doorDown)) // and is closed so
 }
 
 func TestADoorThatIsStuckLetsPassLater(t *testing.T) {
@@ -103,7 +121,7 @@ func TestADoorThatIsStuckLetsPassLater(t *testing.T) {
 	old := enter()
 	old.send(t, "1")
 	old.hears(t, "a:1")
-	d.set(doorStuck)
+	require.NoError(t, d.set(t.Context(), doorStuck))
 	fresh := enter()
 	for _, g := range []*guest{old, fresh} {
 		g.send(t, "2")
@@ -112,7 +130,7 @@ func TestADoorThatIsStuckLetsPassLater(t *testing.T) {
 		timeout, ok := err.(net.Error)
 		require.True(t, ok && timeout.Timeout(), "%v", err)
 	}
-	d.set(doorOpen)
+	require.NoError(t, d.set(t.Context(), doorOpen))
 	old.hears(t, "a:2")
 	fresh.hears(t, "a:2")
 }
@@ -123,7 +141,7 @@ func TestADoorLeadsToAnotherServer(t *testing.T) {
 	old := enter()
 	old.send(t, "1")
 	old.hears(t, "a:1")
-	require.NoError(t, d.leadTo(echo(t, "b:")))
+	require.NoError(t, d.leadTo(t.Context(), echo(t, "b:")))
 	old.isBroken(t)
 	fresh := enter()
 	fresh.send(t, "2")
@@ -139,7 +157,7 @@ func TestAStuckDoorCloses(t *testing.T) {
 	c, err := net.Dial("tcp", u.Host)
 	require.NoError(t, err)
 	defer c.Close()
-	d.set(doorStuck)
+	require.NoError(t, d.set(t.Context(), doorStuck))
 	_, err = c.Write([]byte("1\n"))
 	require.NoError(t, err)
 	require.NoError(t, d.close())

@@ -71,9 +71,9 @@ func TestTheTable(t *testing.T) {
 			nothing: []nothing{{"duplicates", []string{"job 1 twice", "job 2 twice"}}}},
 		{name: "none", what: "never seen"},
 	}))
-	require.Equal(t, `recovery, seconds  n  median  p99    max    target                                     ok
+	require.Equal(t, `recovery, seconds  n  median  p99    max    target                                        ok
 worker killed      3  9.50    30.00  30.00  p99 ≤ 20 s, aim median ≤ 12 s, no duplicates  MISSED
-never seen         0  –       –      –      –                                          –
+never seen         0  –       –      –      –                                             –
 killed: duplicates: job 1 twice
 killed: duplicates: job 2 twice
 `, text.String())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,7 +41,7 @@ func (s *site) loseRedis() ([]finding, error) {
 	}
 	s.say("another Redis, empty, with %d jobs waiting", len(jobs))
 	lost = time.Now()
-	if err := s.queue.leadTo(another); err != nil {
+	if err := s.queue.leadTo(s.ctx, another); err != nil {
 		return nil, err
 	}
 	replaced, err := s.requeued(another, lost, len(jobs))
@@ -137,7 +138,9 @@ func (s *site) missRedis(how doorState) ([]finding, error) {
 	var first, each []time.Duration
 	for n := range s.outages {
 		s.say("outage %d of %d: %s, %s", n+1, s.outages, how, s.outage)
-		s.queue.set(how)
+		if err := s.queue.set(s.ctx, how); err != nil {
+			return nil, err
+		}
 		over := time.Now().Add(s.outage)
 		ids, err := s.submit(repeat(order{local.Type, "during"}, s.outageJobs)...)
 		if err != nil {
@@ -147,8 +150,7 @@ func (s *site) missRedis(how doorState) ([]finding, error) {
 			return nil, s.ctx.Err()
 		}
 		back := time.Now()
-		s.queue.set(doorOpen)
-		if err := s.untilEnded(); err != nil {
+		if err := errors.Join(s.queue.set(s.ctx, doorOpen), s.untilEnded()); err != nil {
 			return nil, err
 		}
 		took, err := s.firstStarts(ids, back)

@@ -37,7 +37,7 @@ type options struct {
 // installed is an installation's default patience.
 func installed() options {
 	return options{lease: 10 * time.Second, relay: time.Second, rounds: 2, vendorVictims: 26, localVictims: 12, stopped: 4, stoppedJobs: 5,
-		waiting: 500, outages: 3, outage: 20 * time.Second, outageJobs: 20, vendorJobs: 4, freezes: 5, freezeCallers: 4, submitsOfCalls: 25}
+		waiting: 500, outages: 2, outage: 20 * time.Second, outageJobs: 20, vendorJobs: 4, freezes: 5, freezeCallers: 4, submitsOfCalls: 25}
 }
 
 // scenario is one kind of trouble.
@@ -50,8 +50,10 @@ var scenarios = []scenario{
 	{"worker_killed", (*site).killWorkers},
 	{"graceful_stop", (*site).stopWorkers},
 	{"redis_lost", (*site).loseRedis},
+	{"redis_away_down", func(s *site) ([]finding, error) { return s.missRedis(doorDown) }},
 	{"redis_away_cut", func(s *site) ([]finding, error) { return s.missRedis(doorCut) }},
 	{"redis_away_stuck", func(s *site) ([]finding, error) { return s.missRedis(doorStuck) }},
+	{"postgres_away_down", func(s *site) ([]finding, error) { return s.missPostgres(doorDown) }},
 	{"postgres_away_cut", func(s *site) ([]finding, error) { return s.missPostgres(doorCut) }},
 	{"postgres_away_stuck", func(s *site) ([]finding, error) { return s.missPostgres(doorStuck) }},
 	{"frozen_transaction", (*site).freezeTransactions},

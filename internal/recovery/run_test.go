@@ -21,18 +21,23 @@ func short() options {
 }
 
 // TestAShortRun is the real thing, with real processes: everything is measured and nothing was
-// done twice. How long things take is told by a long run on a quiet machine.
+// done twice. How long things take is told by a long run on a quiet machine, and so is whether
+// a worker was condemned for being slow: with leases of two seconds one may be.
 func TestAShortRun(t *testing.T) {
 	t.Parallel()
 	var progress bytes.Buffer
 	logs := filepath.Join(t.TempDir(), "logs")
-	all, err := run(t.Context(), short(), scenarios, logs, &progress)
+	chosen, err := choose("worker_killed,graceful_stop,redis_lost,redis_away_down,postgres_away_down,frozen_transaction")
+	require.NoError(t, err)
+	all, err := run(t.Context(), short(), chosen, logs, &progress)
 	require.NoError(t, err, "%s", progress.String())
 	measured := map[string]int{}
 	for _, f := range all {
 		measured[f.name] = len(f.samples)
 		for _, n := range f.nothing {
-			require.Empty(t, n.seen, "%s: %s", f.name, n.name)
+			if n.name != condemned {
+				require.Empty(t, n.seen, "%s: %s", f.name, n.name)
+			}
 		}
 		for _, d := range f.samples {
 			require.Less(t, d, time.Minute, f.name)
@@ -42,8 +47,8 @@ func TestAShortRun(t *testing.T) {
 		"worker_killed": 3, "worker_killed.local": 2, "worker_killed.noticed": 5, "worker_killed.taken": 5,
 		"graceful_stop": 2, "graceful_stop.exit": 1, "graceful_stop.taken": 2,
 		"redis_lost.flushed": 40, "redis_lost.replaced": 40,
-		"redis_away_cut": 1, "redis_away_cut.each": 3, "redis_away_stuck": 1, "redis_away_stuck.each": 3,
-		"postgres_away_cut": 6, "postgres_away_stuck": 6,
+		"redis_away_down": 1, "redis_away_down.each": 3,
+		"postgres_away_down": 6,
 		"frozen_transaction": 6, "frozen_transaction.others": 6,
 	}, measured)
 	files, err := os.ReadDir(logs)
