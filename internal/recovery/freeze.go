@@ -51,7 +51,7 @@ func freezeIn(ctx context.Context, url, tenant string) error {
 	if err != nil {
 		return err
 	}
-	_, err = ledger.Direct(store.InTx(tx)).Open(ctx, ledger.OpenJob{AccountName: ledger.AccountName{Tenant: tenant, Name: account},
+	_, err = ledger.Direct(store.WithTx(tx)).Open(ctx, ledger.OpenJob{AccountName: ledger.AccountName{Tenant: tenant, Name: account},
 		Key: fmt.Sprintf("frozen-%d", os.Getpid()), Type: local.Type, Cost: cost})
 	if err != nil {
 		return err
