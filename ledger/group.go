@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/makegood/makegood/internal/crash"
 )
 
 // group is the group commit: callers hand in commands, lanes take whatever waits and run it
@@ -265,9 +267,23 @@ func attempt(store Store, batch []*call, doubt verdict) (decided verdict, culpri
 			}
 			decided.answers[i] = answer{value, err}
 		}
+		if crash.Compiled {
+			crashBefore(commands(batch)...)
+		}
 		return nil
 	})
+	if crash.Compiled && err == nil {
+		crashAfter(commands(batch)...)
+	}
 	return decided, culprit, err
+}
+
+func commands(batch []*call) []Command {
+	list := make([]Command, len(batch))
+	for i, c := range batch {
+		list[i] = c.cmd
+	}
+	return list
 }
 
 // decide shields the batch from a panic in one command.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/makegood/makegood/internal/crash"
 	"github.com/makegood/makegood/ledger"
 )
 
@@ -108,6 +109,7 @@ func (r *Reconciler) sweepPages(ctx context.Context, o SweepOptions, report *Rep
 		if err != nil {
 			return fmt.Errorf("sweep: read open jobs after %q: %w", after, err)
 		}
+		crash.Here(crash.SweepRead)
 		for i, v := range r.decideAll(ctx, policy, now, page, o.DryRun) {
 			report.Seen++
 			if v.err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/makegood/makegood/internal/crash"
 	"github.com/makegood/makegood/ledger"
 )
 
@@ -40,8 +41,7 @@ type Relay struct {
 }
 
 const (
-	duePage      = 256
-	relayAtOnce  = 16              // jobs, so that their sights share commits
+	duePage      = 256             // jobs that are relayed at once, so that their sights share commits
 	relayWithin  = 2 * time.Second // for each call to Redis
 	activeAtMost = 5 * time.Second // an "active" task of a job that we know as queued is dead after it
 )
@@ -132,6 +132,7 @@ func (r *Relay) checkMarker(ctx context.Context, now time.Time) error {
 	if again > 0 {
 		r.log.Warn("the queue has lost its memory, or is new; all waiting jobs are queued again", "jobs", again)
 	}
+	crash.Here(crash.MarkerBefore)
 	redisCtx, cancel = context.WithTimeout(ctx, relayWithin)
 	defer cancel()
 	// asynq registers a queue once in a client's life; running ones have done so.
@@ -148,7 +149,6 @@ func (r *Relay) checkMarker(ctx context.Context, now time.Time) error {
 func (r *Relay) queueAgain(ctx context.Context, now time.Time) (again int, err error) {
 	err = eachOpen(ctx, r.o.Ledger, func(jobs []ledger.Job) error {
 		var g errgroup.Group
-		g.SetLimit(relayAtOnce)
 		for _, j := range jobs {
 			o := j.Open
 			if o.State != ledger.StateQueued {
@@ -196,7 +196,6 @@ func (r *Relay) relayDue(ctx context.Context) error {
 		}
 		errs := make([]error, len(jobs))
 		var g errgroup.Group
-		g.SetLimit(relayAtOnce)
 		for i, j := range jobs {
 			if failed[j.ID] {
 				continue
@@ -232,7 +231,9 @@ func (r *Relay) relayDue(ctx context.Context) error {
 func (r *Relay) relay(ctx context.Context, j ledger.Job, now time.Time) error {
 	redisCtx, cancel := context.WithTimeout(ctx, relayWithin)
 	defer cancel()
+	crash.Here(crash.RelayBefore)
 	err := enqueue(redisCtx, r.queue, j.ID, j.Open.Epoch)
+	crash.Here(crash.RelayAfter)
 	sight := ledger.SightJob{Next: r.next(j, now)}
 	switch {
 	case err == nil:
