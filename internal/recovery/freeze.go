@@ -28,12 +28,12 @@ const locked = "locked"
 
 // freeze charges the account in a transaction of its own and stops itself before the commit.
 func freeze() int {
-	if err := freezeIn(context.Background(), os.Getenv("DATABASE_URL"), os.Getenv("TENANT")); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	return 1 // it should not get here
+	err := freezeIn(context.Background(), os.Getenv("DATABASE_URL"), os.Getenv("TENANT"))
+	fmt.Fprintln(os.Stderr, err)
+	return 1
 }
 
+// freezeIn returns only when something is wrong.
 func freezeIn(ctx context.Context, url, tenant string) error {
 	cfg, err := postgres.Config(url, postgres.Options{})
 	if err != nil {

@@ -82,7 +82,10 @@ func (r *runner) openSite(ctx context.Context, name string) (_ *site, err error)
 		fmt.Sprintf("%s=%d", app.GenerationsPriceVar, cost))
 	s.fleet = fleet.New(r.dir, logs, environ, fault)
 	s.closing(func() error { return s.fleet.Stop(syscall.SIGKILL) })
-	return s, s.openClient(ctx, databaseURL)
+	if err := s.openClient(ctx, databaseURL); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *site) closing(do func() error) { s.closers = append(s.closers, do) }
@@ -244,7 +247,7 @@ func (s *site) untilEnded() error {
 	return s.until("all jobs have ended", 3*time.Minute, `SELECT NOT EXISTS (SELECT FROM open_jobs)`)
 }
 
-// runningWhere waits until n jobs run.
+// untilRunning waits until n jobs run.
 func (s *site) untilRunning(n int) error {
 	return s.until(fmt.Sprintf("%d jobs run", n), readyWithin, `SELECT count(*) = $1 FROM open_jobs WHERE state = 'running'`, n)
 }
