@@ -188,7 +188,7 @@ func (c *YieldJob) decide(b *Book) (any, error) {
 		if c.GiveBack {
 			outcome = AttemptGivenBack
 		}
-		if c.After > 0 && !(waits && j.Call.CalledAt.After(o.StartedAt)) { // the vendor has called meanwhile
+		if called := waits && j.Call.CalledAt.After(o.StartedAt); c.After > 0 && !called {
 			runAfter = b.now.Add(c.After)
 		}
 		b.closeAttempt(j, outcome, c.Error, runAfter)

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/makegood/makegood/internal/crash"
 )
 
 // group is the group commit: callers hand in commands, lanes take whatever waits and run it
@@ -20,7 +22,8 @@ import (
 //   - A command whose caller has gone before its batch began is dropped. One already in a
 //     batch counts, and the same key tells its caller so later.
 //   - A batch that fails because of one command is halved until that command stands alone.
-//   - An unknown commit is run again, which changes nothing when it had happened (I8).
+//   - An unknown commit is run again, which changes nothing when it had happened (I8). The
+//     rows then bear the time at which it was decided, and its own answers are given.
 type group struct {
 	store   Store
 	log     *slog.Logger
@@ -168,15 +171,19 @@ func (c *call) finish(answer any, err error) {
 // run brings a batch to its answers.
 func (g *group) run(batch []*call) {
 	deadline := time.Now().Add(g.giveUp)
+	var doubt verdict // of the newest run whose commit is unknown
 	for try := 0; ; try++ {
-		answers, culprit, err := attempt(g.store, batch)
+		decided, culprit, err := attempt(g.store, batch, doubt)
+		if fateOf(err) == FateUnknown && decided.answers != nil {
+			doubt = decided
+		}
 		// Contention fails fast. Of a single command it is another transaction's doing and
 		// passes; of a batch it may be one command's, for good, so the batch is halved.
 		contended := fateOf(err) == FateContended && len(batch) > 1
 		switch {
 		case err == nil:
 			for i, c := range batch {
-				c.finish(answers[i].value, answers[i].err)
+				c.finish(decided.answers[i].value, decided.answers[i].err)
 			}
 			return
 		case culprit >= 0:
@@ -185,6 +192,7 @@ func (g *group) run(batch []*call) {
 			if batch = append(batch[:culprit:culprit], batch[culprit+1:]...); len(batch) == 0 {
 				return
 			}
+			doubt = verdict{} // its answers are another batch's
 		case fateOf(err) == FateRejected || fateOf(err) == "", contended && try >= 3:
 			g.split(batch, err)
 			return
@@ -228,9 +236,16 @@ type answer struct {
 	err   error
 }
 
-// attempt runs the commands in one transaction. culprit ≥ 0 names the one that panicked; the
-// transaction was then rolled back, since the Book may be half changed.
-func attempt(store Store, batch []*call) (answers []answer, culprit int, err error) {
+// verdict is what a batch decided, and when.
+type verdict struct {
+	answers []answer // one a command
+	at      time.Time
+}
+
+// attempt runs the commands in one transaction. doubt is an earlier run of them whose commit
+// is unknown; if it happened, its answers stand. culprit ≥ 0 names the command that panicked;
+// the transaction was then rolled back, since the Book may be half changed.
+func attempt(store Store, batch []*call, doubt verdict) (decided verdict, culprit int, err error) {
 	var names Names
 	for _, c := range batch {
 		c.cmd.names(&names)
@@ -239,18 +254,36 @@ func attempt(store Store, batch []*call) (answers []answer, culprit int, err err
 	// Callers come and go; the batch is everybody's, so it runs on a context of its own. The
 	// store's timeouts bound it.
 	err = store.Transact(context.Background(), &names, func(b *Book) error {
-		answers, culprit = make([]answer, len(batch)), -1
+		if doubt.answers != nil && b.bears(doubt.at) {
+			decided = doubt
+			return nil
+		}
+		decided, culprit = verdict{make([]answer, len(batch)), b.now}, -1
 		for i, c := range batch {
 			value, panicked, err := decide(c.cmd, b)
 			if panicked {
 				culprit = i
 				return err
 			}
-			answers[i] = answer{value, err}
+			decided.answers[i] = answer{value, err}
+		}
+		if crash.Compiled {
+			crashBefore(commands(batch)...)
 		}
 		return nil
 	})
-	return answers, culprit, err
+	if crash.Compiled && err == nil {
+		crashAfter(commands(batch)...)
+	}
+	return decided, culprit, err
+}
+
+func commands(batch []*call) []Command {
+	list := make([]Command, len(batch))
+	for i, c := range batch {
+		list[i] = c.cmd
+	}
+	return list
 }
 
 // decide shields the batch from a panic in one command.

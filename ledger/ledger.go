@@ -51,7 +51,7 @@ func New(store Store, o Options) *Ledger {
 }
 
 // Direct runs each command in a transaction of its own, without lanes: for a store that is
-// bound to a transaction of the caller's (postgres.InTx).
+// bound to a transaction of the caller's (postgres.WithTx).
 func Direct(store Store) *Ledger {
 	do := func(ctx context.Context, cmd Command) (any, error) {
 		var value any

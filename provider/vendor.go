@@ -135,10 +135,10 @@ func (n News) Verdict() bool {
 
 // Event is one callback.
 type Event struct {
-	ID   string // the vendor's name for it: it counts once
-	Ref  string // the call it is about
-	Key  string // the call's idempotency key, where the vendor repeats it; "" otherwise
-	News News
+	ID   string `json:"id"`  // the vendor's name for it: it counts once
+	Ref  string `json:"ref"` // the call it is about
+	Key  string `json:"key"` // the call's idempotency key, where the vendor repeats it; "" otherwise
+	News News   `json:"news"`
 }
 
 // CheckVendor says why a vendor cannot be used: nobody would ever hear of its calls.

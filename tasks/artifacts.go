@@ -17,6 +17,7 @@ import (
 	_ "gocloud.dev/blob/memblob"  // mem://
 	"gocloud.dev/gcerrors"
 
+	"github.com/makegood/makegood/internal/crash"
 	"github.com/makegood/makegood/ledger"
 	"github.com/makegood/makegood/provider"
 )
@@ -63,7 +64,9 @@ func (a *Artifacts) Write(ctx context.Context, jobID, token string, n int, out p
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
 	key := fmt.Sprintf("%s/%s/%d%s", jobID, token, n, extensions[named])
+	crash.Here(crash.ArtifactBefore)
 	err = a.bucket.WriteAll(ctx, key, out.Data, &blob.WriterOptions{ContentType: out.ContentType, IfNotExist: true})
+	crash.Here(crash.ArtifactAfter)
 	if gcerrors.Code(err) == gcerrors.FailedPrecondition {
 		var there []byte
 		if there, err = a.bucket.ReadAll(ctx, key); err == nil && !bytes.Equal(there, out.Data) {

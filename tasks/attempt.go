@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/makegood/makegood/internal/crash"
 	"github.com/makegood/makegood/ledger"
 	"github.com/makegood/makegood/provider"
 )
@@ -76,6 +77,7 @@ func (w *Worker) run(a *attempt) {
 		return
 	}
 	result, err := w.call(a)
+	crash.Here(crash.Generate)
 	if err == nil {
 		err = w.complete(a, result)
 	}

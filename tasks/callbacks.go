@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/makegood/makegood/internal/crash"
 	"github.com/makegood/makegood/ledger"
 	"github.com/makegood/makegood/provider"
 )
@@ -90,9 +91,11 @@ func (c *Callbacks) take(ctx context.Context, vendor string, e provider.Event) e
 	if err != nil {
 		return err
 	}
+	crash.Here(crash.EventBefore)
 	if err := c.o.Ledger.SaveVendorEvent(ctx, ledger.VendorEvent{Provider: vendor, ID: e.ID, Ref: e.Ref, News: raw}); err != nil {
 		return err
 	}
+	crash.Here(crash.EventAfter)
 	jobID, n, err := c.about(ctx, vendor, e)
 	if err != nil || jobID == "" {
 		return err

@@ -167,7 +167,10 @@ func TestSignedCallbacksOfAVendor(t *testing.T) {
 		o.ID = ledger.NewID()
 		require.NoError(w.t, vendor.AddFaults(fakevendor.Fault{KeyPrefix: o.ID, Work: &fakevendor.Work{Hold: true, PollAfter: span(time.Hour)}}))
 		w.submit(o)
-		w.eventually("it waits", func() bool { j := w.job(o.ID); return j.Open.State == ledger.StateQueued && j.Call != nil && j.Call.Ref != "" })
+		w.eventually("it waits", func() bool {
+			j := w.job(o.ID)
+			return j.Open.State == ledger.StateQueued && j.Call != nil && j.Call.Ref != ""
+		})
 		ref := w.job(o.ID).Call.Ref
 		status, err := vendor.Call(w.ctx, ref, fakevendor.Callback{Forged: true})
 		require.NoError(w.t, err)

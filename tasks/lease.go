@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/makegood/makegood/internal/crash"
 	"github.com/makegood/makegood/ledger"
 )
 
@@ -20,7 +21,9 @@ func (w *Worker) renew(ctx context.Context) {
 	within, stop := context.WithTimeout(ctx, max(w.o.LeaseTTL/3, time.Second))
 	defer stop()
 	host, _ := os.Hostname()
+	crash.Here(crash.RenewBefore)
 	cancelled, err := w.o.Ledger.RenewWorker(within, ledger.WorkerLease{ID: w.id, Host: host, PID: os.Getpid()}, w.o.LeaseTTL)
+	crash.Here(crash.RenewAfter)
 	if err != nil {
 		if ctx.Err() == nil {
 			w.log.Warn("the lease could not be renewed", "error", err)

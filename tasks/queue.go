@@ -15,6 +15,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/makegood/makegood/internal/crash"
 )
 
 const (
@@ -88,8 +90,10 @@ func epochOf(taskID string) int {
 
 // enqueue puts a job's epoch into the queue.
 func enqueue(ctx context.Context, c *asynq.Client, jobID string, epoch int) error {
+	crash.Here(crash.EnqueueBefore)
 	_, err := c.EnqueueContext(ctx, asynq.NewTask(TypeJob, []byte(jobID)), asynq.Queue(Queue), asynq.TaskID(taskID(jobID, epoch)),
 		asynq.MaxRetry(taskRetries), asynq.Timeout(taskTimeout))
+	crash.Here(crash.EnqueueAfter)
 	return err
 }
 

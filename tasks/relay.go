@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/makegood/makegood/internal/crash"
 	"github.com/makegood/makegood/ledger"
 )
 
@@ -131,6 +132,7 @@ func (r *Relay) checkMarker(ctx context.Context, now time.Time) error {
 	if again > 0 {
 		r.log.Warn("the queue has lost its memory, or is new; all waiting jobs are queued again", "jobs", again)
 	}
+	crash.Here(crash.MarkerBefore)
 	redisCtx, cancel = context.WithTimeout(ctx, relayWithin)
 	defer cancel()
 	// asynq registers a queue once in a client's life; running ones have done so.
@@ -229,7 +231,9 @@ func (r *Relay) relayDue(ctx context.Context) error {
 func (r *Relay) relay(ctx context.Context, j ledger.Job, now time.Time) error {
 	redisCtx, cancel := context.WithTimeout(ctx, relayWithin)
 	defer cancel()
+	crash.Here(crash.RelayBefore)
 	err := enqueue(redisCtx, r.queue, j.ID, j.Open.Epoch)
+	crash.Here(crash.RelayAfter)
 	sight := ledger.SightJob{Next: r.next(j, now)}
 	switch {
 	case err == nil:

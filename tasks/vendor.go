@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/makegood/makegood/internal/crash"
 	"github.com/makegood/makegood/ledger"
 	"github.com/makegood/makegood/provider"
 )
@@ -100,7 +101,9 @@ func (v *visit) submit(resend bool) ending {
 	ctx, stop := v.request()
 	defer stop()
 	v.a.log.Info("submitting", "vendor", call.Provider, "n", call.N)
+	crash.Here(crash.SubmitBefore)
 	sent, err := v.vendor.Submit(ctx, provider.Request{JobID: v.job.ID, Key: call.Key(), Type: v.job.Type, Input: v.job.Input})
+	crash.Here(crash.SubmitAfter)
 	switch {
 	case err == nil && sent.Ref == "":
 		err = errors.New("the vendor accepted the request and named no reference")
@@ -152,6 +155,7 @@ func (v *visit) stopOrphan(call *ledger.Call) {
 	ctx, stop := v.request()
 	defer stop()
 	_, err := c.Cancel(ctx, call.Ref)
+	crash.Here(crash.CancelVendor)
 	v.a.log.Warn("the job ended while it was submitted; cancelled at the vendor", "vendor_ref", call.Ref, "error", err)
 }
 
@@ -171,6 +175,7 @@ func (v *visit) find(call *ledger.Call) ending {
 	ctx, stop := v.request()
 	defer stop()
 	ref, err := finder.Find(ctx, call.Key())
+	crash.Here(crash.Find)
 	switch {
 	case err == nil && ref != "":
 		return v.accepted(call, provider.Submission{Ref: ref})
@@ -204,6 +209,7 @@ func (v *visit) follow(call *ledger.Call) ending {
 			return ending{do: fail, reason: ledger.EndCancelled}
 		}
 		news, err := c.Cancel(ctx, call.Ref)
+		crash.Here(crash.CancelVendor)
 		if err != nil {
 			v.a.log.Warn("the vendor could not be told to stop; it will be told again", "vendor_ref", call.Ref)
 			return ending{do: yield, after: v.soon(err), err: problem("vendor_unreachable", err)}
@@ -219,6 +225,7 @@ func (v *visit) follow(call *ledger.Call) ending {
 		return ending{do: yield, after: v.patience()}
 	}
 	news, err := poller.Poll(ctx, call.Ref)
+	crash.Here(crash.Poll)
 	if err != nil {
 		return ending{do: yield, after: v.soon(err), err: problem("vendor_unreachable", err)}
 	}
@@ -299,6 +306,7 @@ func (v *visit) deliver(call *ledger.Call, news provider.News) ending {
 	defer stop()
 	v.a.call = call
 	made, err := v.vendor.Download(ctx, call.Ref, news)
+	crash.Here(crash.Download)
 	if err == nil {
 		err = v.w.complete(v.a, resultOf(made))
 	}

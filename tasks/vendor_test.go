@@ -110,7 +110,8 @@ func (calling) Callback(h http.Header, body []byte) (provider.Event, error) {
 		return provider.Event{}, provider.ErrUnsigned
 	}
 	var e provider.Event
-	return e, json.Unmarshal(body, &e)
+	err := json.Unmarshal(body, &e)
+	return e, err
 }
 
 func newStudio() *studio { return &studio{traits: provider.Traits{Pace: 20 * time.Millisecond}} }
@@ -194,7 +195,7 @@ func TestLostAnswerOfAVendorThatKeepsKeysIsSentAgainUnderItsKey(t *testing.T) {
 	onBoth(t, func(w *world) {
 		s := newStudio()
 		s.traits.Resubmit = provider.ResubmitSafe
-		s.submit = func(try int, key string) (provider.Submission, error) {
+		s.submit = func(try int, _ string) (provider.Submission, error) {
 			if try < 3 {
 				return provider.Submission{}, errDropped
 			}
@@ -290,7 +291,7 @@ func TestCallbacksCountOnceInWhateverOrder(t *testing.T) {
 		}
 		worked, done := provider.News{Status: provider.StatusWorking, Percent: 10}, provider.News{Status: provider.StatusSucceeded}
 		failed := provider.News{Status: provider.StatusFailed, Error: "too late"}
-		s.submit = func(try int, key string) (provider.Submission, error) {
+		s.submit = func(try int, _ string) (provider.Submission, error) {
 			if try == 1 {
 				return provider.Submission{}, provider.RetryAfter(provider.Refused(errors.New("busy")), 10*time.Millisecond)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/makegood/makegood/internal/crash"
 	"github.com/makegood/makegood/ledger"
 )
 
@@ -179,6 +180,7 @@ func (w *Worker) process(ctx context.Context, task *asynq.Task) error {
 	go w.run(a)
 	select {
 	case <-a.done:
+		crash.Here(crash.AckBefore)
 	case <-w.abandon: // given back: its next epoch is another task
 	}
 	return nil

@@ -18,8 +18,8 @@ const GenerationType = "generation"
 const (
 	GenerationsURLVar    = "GENERATIONS_URL"
 	GenerationsKeyVar    = "GENERATIONS_KEY"
-	GenerationsSecretVar = "GENERATIONS_WEBHOOK_SECRET" //nolint:gosec // the name of a variable
-	GenerationsPriceVar  = "GENERATIONS_PRICE"          // credits a unit; 5 when unset
+	GenerationsSecretVar = "GENERATIONS_WEBHOOK_SECRET"
+	GenerationsPriceVar  = "GENERATIONS_PRICE" // credits a unit; 5 when unset
 )
 
 // generationService is a service that speaks the generations protocol; nil when none is

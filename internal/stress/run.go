@@ -21,8 +21,6 @@ import (
 	"github.com/makegood/makegood/internal/fleet"
 	"github.com/makegood/makegood/internal/telemetry"
 	"github.com/makegood/makegood/ledger"
-	"github.com/makegood/makegood/migrations"
-	"github.com/makegood/makegood/reconciler"
 )
 
 // The patience of the processes under test is seconds where a real installation's is minutes,
@@ -213,7 +211,7 @@ func (r *runner) gather(ctx context.Context, cfg config.Config, e *evidence) (er
 	if e.books, err = readBooks(ctx, r.db); err != nil {
 		return err
 	}
-	if e.verify, err = verify(ctx, cfg); err != nil {
+	if e.verify, err = app.Verify(ctx, cfg, "", nil); err != nil {
 		return err
 	}
 	e.artifacts = map[string]error{}
@@ -228,19 +226,6 @@ func (r *runner) gather(ctx context.Context, cfg config.Config, e *evidence) (er
 		}
 	}
 	return nil
-}
-
-// verify does what `makegood verify` does.
-func verify(ctx context.Context, cfg config.Config) (reconciler.VerifyReport, error) {
-	db, dialect, err := app.OwnerDB(cfg)
-	if err != nil {
-		return reconciler.VerifyReport{}, err
-	}
-	defer db.Close()
-	if err := migrations.Check(ctx, db, dialect); err != nil {
-		return reconciler.VerifyReport{}, err
-	}
-	return reconciler.Verify(ctx, reconciler.VerifyOptions{DB: db, Dialect: reconciler.Dialect(dialect), Tenant: cfg.Tenant})
 }
 
 // checkArtifact reads a file that the ledger names.

@@ -134,7 +134,7 @@ func TestAFrozenTransactionIsEnded(t *testing.T) {
 	require.Empty(t, workers)
 }
 
-func TestInTxNeedsReadCommitted(t *testing.T) {
+func TestWithTxNeedsReadCommitted(t *testing.T) {
 	t.Parallel()
 	store, _, appURL := open(t)
 	conn, err := pgx.Connect(t.Context(), appURL)
@@ -145,7 +145,7 @@ func TestInTxNeedsReadCommitted(t *testing.T) {
 	for level, want := range map[pgx.TxIsoLevel]string{pgx.ReadCommitted: "", pgx.RepeatableRead: "repeatable read", pgx.Serializable: "serializable"} {
 		tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
 		require.NoError(t, err)
-		err = store.InTx(tx).Transact(t.Context(), names, func(*ledger.Book) error { return refusal })
+		err = store.WithTx(tx).Transact(t.Context(), names, func(*ledger.Book) error { return refusal })
 		if want == "" {
 			require.Equal(t, refusal, err, "as it is")
 		} else {

@@ -129,9 +129,9 @@ func TestChargeInsideTheCallersTransaction(t *testing.T) {
 	for _, commit := range []bool{false, true} {
 		tx, err := conn.Begin(ctx)
 		require.NoError(t, err)
-		_, err = ledger.Direct(store.InTx(tx)).Open(ctx, ledger.OpenJob{AccountName: ada, Type: "image", Cost: 4})
+		_, err = ledger.Direct(store.WithTx(tx)).Open(ctx, ledger.OpenJob{AccountName: ada, Type: "image", Cost: 4})
 		require.NoError(t, err)
-		_, err = ledger.Direct(store.InTx(tx)).Open(ctx, ledger.OpenJob{AccountName: ada, Type: "image", Cost: 40})
+		_, err = ledger.Direct(store.WithTx(tx)).Open(ctx, ledger.OpenJob{AccountName: ada, Type: "image", Cost: 40})
 		require.ErrorIs(t, err, ledger.ErrInsufficientCredits)
 		want := int64(10)
 		if commit {

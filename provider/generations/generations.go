@@ -398,7 +398,10 @@ func (v *vendor) call(ctx context.Context, method, path string, body []byte, key
 // refusal reads an error answer.
 func refusal(resp *http.Response, raw []byte) error {
 	var said struct {
-		Error struct{ Code, Message string } `json:"error"`
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
 	}
 	_ = json.Unmarshal(raw, &said)
 	err := fmt.Errorf("the service answered %d %s", resp.StatusCode, strings.TrimSpace(said.Error.Code+" "+said.Error.Message))

@@ -17,7 +17,7 @@ type txStore struct {
 	clock func() time.Time
 }
 
-// InTx puts the ledger inside the caller's own transaction, for ledger.Direct: the charge
+// WithTx puts the ledger inside the caller's own transaction, for ledger.Direct: the charge
 // commits or rolls back with the caller's rows. The transaction must be READ COMMITTED, as
 // PostgreSQL's default is: with an older snapshot the balance read under lock would be old.
 //
@@ -25,7 +25,7 @@ type txStore struct {
 // the account's lock is held until the caller ends the transaction, so end it soon, and take
 // several accounts in one order everywhere. Reads answer outside of the transaction and do
 // not see what it has not committed.
-func (s *Store) InTx(tx pgx.Tx) ledger.Store { return &txStore{s.DB, tx, s.clock} }
+func (s *Store) WithTx(tx pgx.Tx) ledger.Store { return &txStore{s.DB, tx, s.clock} }
 
 // Transact runs one command in a savepoint. The caller commits, so no commit of ours is ever
 // unknown.
