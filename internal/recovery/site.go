@@ -21,9 +21,7 @@ import (
 	"github.com/makegood/makegood/internal/telemetry"
 	"github.com/makegood/makegood/internal/testenv"
 	"github.com/makegood/makegood/ledger"
-	"github.com/makegood/makegood/migrations"
 	"github.com/makegood/makegood/provider/local"
-	"github.com/makegood/makegood/reconciler"
 )
 
 // site is an installation with a database of its own on the run's servers, for one scenario.
@@ -272,17 +270,4 @@ func (s *site) newRedis() (url string, err error) {
 	}
 	s.closing(servers.Stop)
 	return servers.RedisURL, nil
-}
-
-// verify does what `makegood verify` does.
-func (s *site) verify() (reconciler.VerifyReport, error) {
-	db, dialect, err := app.OwnerDB(s.client.Config)
-	if err != nil {
-		return reconciler.VerifyReport{}, err
-	}
-	defer db.Close()
-	if err := migrations.Check(s.ctx, db, dialect); err != nil {
-		return reconciler.VerifyReport{}, err
-	}
-	return reconciler.Verify(s.ctx, reconciler.VerifyOptions{DB: db, Dialect: reconciler.Dialect(dialect), Tenant: s.config.Tenant})
 }
