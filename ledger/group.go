@@ -28,12 +28,13 @@ type group struct {
 	log     *slog.Logger
 	cap     int
 	giveUp  time.Duration // how long an outage is waited out before callers hear of it
-	observe func(size int)
+	observe Observer
 
 	mu      sync.Mutex
 	wake    *sync.Cond
 	waiting []*call
 	busy    map[string]bool // lock keys of the batches being run
+	batches int             // being run
 	closed  bool
 	lanes   sync.WaitGroup
 }
@@ -43,13 +44,14 @@ type call struct {
 	ctx    context.Context
 	cmd    Command
 	keys   []string
+	began  time.Time
 	answer any
 	err    error
 	done   chan struct{}
 }
 
 func newGroup(store Store, o Options) *group {
-	g := &group{store: store, log: o.Logger, cap: o.BatchSize, giveUp: o.GiveUp, observe: o.ObserveBatch, busy: map[string]bool{}}
+	g := &group{store: store, log: o.Logger, cap: o.BatchSize, giveUp: o.GiveUp, observe: o.Observe, busy: map[string]bool{}}
 	g.wake = sync.NewCond(&g.mu)
 	for range o.Lanes {
 		g.lanes.Go(g.lane)
@@ -59,11 +61,12 @@ func newGroup(store Store, o Options) *group {
 
 // do runs one command and waits for its answer, or for ctx.
 func (g *group) do(ctx context.Context, cmd Command) (any, error) {
-	c := &call{ctx: ctx, cmd: cmd, keys: cmd.lockKeys(), done: make(chan struct{})}
+	c := &call{ctx: ctx, cmd: cmd, keys: cmd.lockKeys(), began: time.Now(), done: make(chan struct{})}
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
-		return nil, Unavailable(errors.New("the ledger is closed"))
+		g.finish(c, nil, Unavailable(errors.New("the ledger is closed")))
+		return nil, c.err
 	}
 	g.waiting = append(g.waiting, c)
 	g.mu.Unlock()
@@ -91,9 +94,7 @@ func (g *group) lane() {
 		if batch == nil {
 			return
 		}
-		if g.observe != nil {
-			g.observe(len(batch))
-		}
+		g.observe.batch(len(batch))
 		g.run(batch)
 		g.release(batch)
 	}
@@ -123,7 +124,7 @@ func (g *group) pick() []*call {
 	for _, c := range g.waiting {
 		switch {
 		case c.ctx.Err() != nil:
-			c.finish(nil, c.ctx.Err())
+			g.finish(c, nil, c.ctx.Err())
 		case len(batch) < g.cap && !anyIn(c.keys, g.busy) && !anyIn(c.keys, blocked):
 			batch = append(batch, c)
 		default:
@@ -139,6 +140,9 @@ func (g *group) pick() []*call {
 		}
 	}
 	g.waiting = rest
+	if len(batch) > 0 {
+		g.batches++
+	}
 	return batch
 }
 
@@ -149,6 +153,7 @@ func (g *group) release(batch []*call) {
 			delete(g.busy, k)
 		}
 	}
+	g.batches--
 	g.mu.Unlock()
 	g.wake.Broadcast()
 }
@@ -162,28 +167,43 @@ func anyIn(keys []string, set map[string]bool) bool {
 	return false
 }
 
-func (c *call) finish(answer any, err error) {
+// finish tells the observer first: whoever has an answer finds it counted.
+func (g *group) finish(c *call, answer any, err error) {
 	c.answer, c.err = answer, err
+	g.observe.answer(Answer{Command: c.cmd, Value: answer, Err: err, Took: time.Since(c.began)})
 	close(c.done)
+}
+
+func (g *group) load() Load {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return Load{Waiting: len(g.waiting), Batches: g.batches}
 }
 
 // run brings a batch to its answers.
 func (g *group) run(batch []*call) {
 	deadline := time.Now().Add(g.giveUp)
+	var unsure []Job // ended by a commit that is unknown
 	for try := 0; ; try++ {
-		answers, culprit, err := attempt(g.store, batch)
+		began := time.Now()
+		answers, ended, culprit, err := attempt(g.store, batch)
+		g.observe.commit(len(batch), began, err)
+		if fateOf(err) == FateUnknown {
+			unsure = append(unsure, ended...)
+		}
 		// Contention fails fast. Of a single command it is another transaction's doing and
 		// passes; of a batch it may be one command's, for good, so the batch is halved.
 		contended := fateOf(err) == FateContended && len(batch) > 1
 		switch {
 		case err == nil:
+			g.observe.ended(ended, unsure)
 			for i, c := range batch {
-				c.finish(answers[i].value, answers[i].err)
+				g.finish(c, answers[i].value, answers[i].err)
 			}
 			return
 		case culprit >= 0:
 			g.log.Error("a command panicked", "command", fmt.Sprintf("%T", batch[culprit].cmd), "error", err)
-			batch[culprit].finish(nil, &Error{Code: CodeInternal, Detail: ErrInternal.Detail, cause: err})
+			g.finish(batch[culprit], nil, &Error{Code: CodeInternal, Detail: ErrInternal.Detail, cause: err})
 			if batch = append(batch[:culprit:culprit], batch[culprit+1:]...); len(batch) == 0 {
 				return
 			}
@@ -193,7 +213,7 @@ func (g *group) run(batch []*call) {
 		case !contended && time.Now().After(deadline):
 			g.log.Warn("the ledger is unavailable", "commands", len(batch), "error", err)
 			for _, c := range batch {
-				c.finish(nil, Unavailable(err))
+				g.finish(c, nil, Unavailable(err))
 			}
 			return
 		default:
@@ -206,13 +226,14 @@ func (g *group) run(batch []*call) {
 // the one.
 func (g *group) split(batch []*call, err error) {
 	if len(batch) > 1 {
+		g.observe.halve(len(batch))
 		half := len(batch) / 2
 		g.run(batch[:half:half])
 		g.run(batch[half:])
 		return
 	}
 	g.log.Error("a command was refused by the database", "command", fmt.Sprintf("%T", batch[0].cmd), "error", err)
-	batch[0].finish(nil, &Error{Code: CodeInternal, Detail: ErrInternal.Detail, cause: err})
+	g.finish(batch[0], nil, &Error{Code: CodeInternal, Detail: ErrInternal.Detail, cause: err})
 }
 
 // pause before the next try: nothing when another transaction was merely faster, up to a
@@ -230,9 +251,9 @@ type answer struct {
 	err   error
 }
 
-// attempt runs the commands in one transaction. culprit ≥ 0 names the one that panicked; the
+// attempt runs the commands in one transaction, and names the jobs that it ended. culprit ≥ 0 names the one that panicked; the
 // transaction was then rolled back, since the Book may be half changed.
-func attempt(store Store, batch []*call) (answers []answer, culprit int, err error) {
+func attempt(store Store, batch []*call) (answers []answer, ended []Job, culprit int, err error) {
 	var names Names
 	for _, c := range batch {
 		c.cmd.names(&names)
@@ -241,7 +262,7 @@ func attempt(store Store, batch []*call) (answers []answer, culprit int, err err
 	// Callers come and go; the batch is everybody's, so it runs on a context of its own. The
 	// store's timeouts bound it.
 	err = store.Transact(context.Background(), &names, func(b *Book) error {
-		answers, culprit = make([]answer, len(batch)), -1
+		answers, ended, culprit = make([]answer, len(batch)), nil, -1
 		for i, c := range batch {
 			value, panicked, err := decide(c.cmd, b)
 			if panicked {
@@ -249,6 +270,9 @@ func attempt(store Store, batch []*call) (answers []answer, culprit int, err err
 				return err
 			}
 			answers[i] = answer{value, err}
+		}
+		for _, j := range b.changes.Ended {
+			ended = append(ended, j.clone())
 		}
 		if crash.Compiled {
 			crashBefore(commands(batch)...)
@@ -258,7 +282,7 @@ func attempt(store Store, batch []*call) (answers []answer, culprit int, err err
 	if crash.Compiled && err == nil {
 		crashAfter(commands(batch)...)
 	}
-	return answers, culprit, err
+	return answers, ended, culprit, err
 }
 
 func commands(batch []*call) []Command {
