@@ -24,9 +24,8 @@ type Observer struct {
 type Commit struct {
 	Commands int // in it
 	Took     time.Duration
-	// Fate is what is known of one that failed. It is "" after a commit, and also when the
-	// transaction was rolled back for a panic.
-	Fate Fate
+	Err      error // nil after a commit
+	Fate     Fate  // what is known of one that failed; "" when it was rolled back for a panic
 }
 
 // Answer is what a command's caller was told.
@@ -53,7 +52,7 @@ func (o Observer) batch(size int) {
 
 func (o Observer) commit(commands int, began time.Time, err error) {
 	if o.Commit != nil {
-		o.Commit(Commit{Commands: commands, Took: time.Since(began), Fate: fateOf(err)})
+		o.Commit(Commit{Commands: commands, Took: time.Since(began), Err: err, Fate: fateOf(err)})
 	}
 }
 

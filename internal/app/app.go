@@ -18,6 +18,7 @@ import (
 	_ "modernc.org/sqlite" // likewise
 
 	"github.com/makegood/makegood/internal/config"
+	"github.com/makegood/makegood/internal/telemetry"
 	"github.com/makegood/makegood/ledger"
 	"github.com/makegood/makegood/ledger/postgres"
 	"github.com/makegood/makegood/ledger/sqlite"
@@ -36,7 +37,8 @@ type App struct {
 	Client *tasks.Client
 	Types  map[string]Maker // job type → who makes it
 
-	store ledger.Store
+	store   ledger.Store
+	metrics *telemetry.Metrics
 }
 
 // Open connects to the ledger, which must be migrated, and to the queue, which may be away:
@@ -50,7 +52,9 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error
 	if _, isSQLite := cfg.SQLiteFile(); isSQLite {
 		lanes = 1 // one writer
 	}
-	a := &App{Config: cfg, Log: log, store: store, Ledger: ledger.New(store, ledger.Options{Lanes: lanes, Logger: log})}
+	metrics := telemetry.NewMetrics(log)
+	a := &App{Config: cfg, Log: log, store: store, metrics: metrics,
+		Ledger: ledger.New(store, ledger.Options{Lanes: lanes, Logger: log, Observe: metrics.Observer()})}
 	if cfg.RedisURL != config.Embedded {
 		if a.Redis, err = tasks.RedisClient(cfg.RedisURL); err != nil {
 			a.Close()

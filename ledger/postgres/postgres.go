@@ -125,6 +125,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// PoolStat tells how busy the connections are.
+func (s *Store) PoolStat() *pgxpool.Stat { return s.pool.Stat() }
+
 // Transact runs one transaction; ledger.Store says what that means.
 func (s *Store) Transact(ctx context.Context, names *ledger.Names, decide func(*ledger.Book) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
