@@ -98,7 +98,7 @@ func buildInfo() prometheus.Collector {
 		version, program = info.Main.Version, path.Base(info.Path)
 	}
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info",
-		Help: "1, with the program, its version and Go's as labels.",
+		Help:        "1, with the program, its version and Go's as labels.",
 		ConstLabels: prometheus.Labels{"program": program, "version": version, "goversion": runtime.Version()}})
 	g.Set(1)
 	return g
