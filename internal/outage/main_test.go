@@ -335,7 +335,7 @@ func (w *world) within(most time.Duration, what string, holds func() bool) time.
 	return time.Since(begin)
 }
 
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 func (w *world) eventually(what string, holds func() bool) {
 	w.t.Helper()
@@ -395,4 +395,12 @@ func billed(t *testing.T, v *fakevendor.Vendor, jobs ...string) {
 		require.Len(t, rows, 1, id)
 		require.EqualValues(t, price, rows[0].Cost, id)
 	}
+}
+
+// sees waits until a vendor has counted something for a job.
+func (w *world) sees(v *fakevendor.Vendor, kind fakevendor.Kind, id string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	require.NoError(w.t, v.Wait(ctx, kind, id, 1))
 }
