@@ -258,6 +258,15 @@ type sweeps struct {
 	waits   map[ledger.EndReason]int
 }
 
+func (s *sweeps) add(r reconciler.Report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refunds += r.Refunded
+	for _, d := range r.Decisions {
+		s.waits[d.Reason]++
+	}
+}
+
 func (s *sweeps) refunded() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,27 +284,20 @@ func (w *world) sweep(o reconciler.Options) (s *sweeps, stop func()) {
 	o.Ledger, o.Logger = w.ledger, w.log
 	r, s := reconciler.New(o), &sweeps{waits: map[ledger.EndReason]int{}}
 	return s, w.background(func(ctx context.Context) error {
-		for tick := time.NewTicker(threshold); ; {
+		tick := time.NewTicker(threshold)
+		defer tick.Stop()
+		for ctx.Err() == nil {
 			report, err := r.Sweep(ctx, reconciler.SweepOptions{})
-			if ctx.Err() != nil {
-				tick.Stop()
-				return nil
-			}
-			if err != nil {
-				tick.Stop()
+			if err != nil && ctx.Err() == nil {
 				return err
 			}
-			s.mu.Lock()
-			s.refunds += report.Refunded
-			for _, d := range report.Decisions {
-				s.waits[d.Reason]++
-			}
-			s.mu.Unlock()
+			s.add(report)
 			select {
 			case <-ctx.Done():
 			case <-tick.C:
 			}
 		}
+		return nil
 	})
 }
 
