@@ -82,7 +82,7 @@ func TestScrapes(t *testing.T) {
 		seen := worker.scrape()
 		used := seen.value("redis_memory_used_bytes")
 		require.Positive(t, used)
-		require.EqualValues(t, most, seen.value("redis_memory_max_bytes"))
+		require.InDelta(t, most, seen.value("redis_memory_max_bytes"), 0)
 		require.InDelta(t, used/most, seen.value("redis_memory_used_ratio"), 1e-9)
 
 		queue.Freeze() // connections stay open and nothing is answered
@@ -375,16 +375,16 @@ func (s *site) check(programs []*program, which ...told) {
 			"batches_in_flight": 0, "commands_waiting": 0,
 			`scrape_errors_total{source="ledger"}`: 0, `scrape_errors_total{source="redis"}`: 0, `scrape_errors_total{source="queue"}`: 0,
 		} {
-			require.Equal(s.t, value, seen.value(name), name)
+			require.InDelta(s.t, value, seen.value(name), 0, name)
 		}
 		require.Less(s.t, seen.value("sweep_age_seconds"), 10.0)
 		require.Positive(s.t, seen.value("oldest_open_job_seconds"))
 		require.Less(s.t, seen.value("oldest_open_job_seconds"), soon.Seconds())
 		require.Positive(s.t, seen.value("redis_ping_seconds"))
 		require.Positive(s.t, seen.value(`commits_total{result="committed"}`))
-		require.Equal(s.t, seen.value("commit_duration_seconds"), seen.value("batch_commands"), "each batch was one commit")
+		require.GreaterOrEqual(s.t, seen.value("commit_duration_seconds"), seen.value("batch_commands"), "each batch was a commit, or several tries of one")
 		if slices.Contains(which[i], "PostgreSQL") {
-			require.EqualValues(s.t, 8, seen.value("postgres_connections_max"))
+			require.InDelta(s.t, 8, seen.value("postgres_connections_max"), 0)
 			require.Positive(s.t, seen.value("postgres_acquires_total"))
 		}
 	}
