@@ -128,7 +128,7 @@ func ledgerOn(t *testing.T, s Store, o Options) *testLedger {
 	}
 	o.Logger = slog.New(slog.DiscardHandler)
 	g := newGroup(s, o)
-	l := &testLedger{&Ledger{Reader: s, Bookkeeping: s, do: g.do, close: g.close}, g}
+	l := &testLedger{&Ledger{Reader: s, Bookkeeping: s, do: g.do, load: g.load, close: g.close, answer: o.Observe.answer}, g}
 	t.Cleanup(l.Close)
 	return l
 }

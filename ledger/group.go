@@ -29,12 +29,13 @@ type group struct {
 	log     *slog.Logger
 	cap     int
 	giveUp  time.Duration // how long an outage is waited out before callers hear of it
-	observe func(size int)
+	observe Observer
 
 	mu      sync.Mutex
 	wake    *sync.Cond
 	waiting []*call
 	busy    map[string]bool // lock keys of the batches being run
+	batches int             // being run
 	closed  bool
 	lanes   sync.WaitGroup
 }
@@ -44,13 +45,14 @@ type call struct {
 	ctx    context.Context
 	cmd    Command
 	keys   []string
+	began  time.Time
 	answer any
 	err    error
 	done   chan struct{}
 }
 
 func newGroup(store Store, o Options) *group {
-	g := &group{store: store, log: o.Logger, cap: o.BatchSize, giveUp: o.GiveUp, observe: o.ObserveBatch, busy: map[string]bool{}}
+	g := &group{store: store, log: o.Logger, cap: o.BatchSize, giveUp: o.GiveUp, observe: o.Observe, busy: map[string]bool{}}
 	g.wake = sync.NewCond(&g.mu)
 	for range o.Lanes {
 		g.lanes.Go(g.lane)
@@ -60,11 +62,12 @@ func newGroup(store Store, o Options) *group {
 
 // do runs one command and waits for its answer, or for ctx.
 func (g *group) do(ctx context.Context, cmd Command) (any, error) {
-	c := &call{ctx: ctx, cmd: cmd, keys: cmd.lockKeys(), done: make(chan struct{})}
+	c := &call{ctx: ctx, cmd: cmd, keys: cmd.lockKeys(), began: time.Now(), done: make(chan struct{})}
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
-		return nil, Unavailable(errors.New("the ledger is closed"))
+		g.finish(c, nil, Unavailable(errors.New("the ledger is closed")))
+		return nil, c.err
 	}
 	g.waiting = append(g.waiting, c)
 	g.mu.Unlock()
@@ -92,9 +95,7 @@ func (g *group) lane() {
 		if batch == nil {
 			return
 		}
-		if g.observe != nil {
-			g.observe(len(batch))
-		}
+		g.observe.batch(len(batch))
 		g.run(batch)
 		g.release(batch)
 	}
@@ -124,7 +125,7 @@ func (g *group) pick() []*call {
 	for _, c := range g.waiting {
 		switch {
 		case c.ctx.Err() != nil:
-			c.finish(nil, c.ctx.Err())
+			g.finish(c, nil, c.ctx.Err())
 		case len(batch) < g.cap && !anyIn(c.keys, g.busy) && !anyIn(c.keys, blocked):
 			batch = append(batch, c)
 		default:
@@ -140,6 +141,9 @@ func (g *group) pick() []*call {
 		}
 	}
 	g.waiting = rest
+	if len(batch) > 0 {
+		g.batches++
+	}
 	return batch
 }
 
@@ -150,6 +154,7 @@ func (g *group) release(batch []*call) {
 			delete(g.busy, k)
 		}
 	}
+	g.batches--
 	g.mu.Unlock()
 	g.wake.Broadcast()
 }
@@ -163,9 +168,17 @@ func anyIn(keys []string, set map[string]bool) bool {
 	return false
 }
 
-func (c *call) finish(answer any, err error) {
+// finish tells the observer first: whoever has an answer finds it counted.
+func (g *group) finish(c *call, answer any, err error) {
 	c.answer, c.err = answer, err
+	g.observe.answer(Answer{Command: c.cmd, Value: answer, Err: err, Took: time.Since(c.began)})
 	close(c.done)
+}
+
+func (g *group) load() Load {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return Load{Waiting: len(g.waiting), Batches: g.batches}
 }
 
 // run brings a batch to its answers.
@@ -173,7 +186,9 @@ func (g *group) run(batch []*call) {
 	deadline := time.Now().Add(g.giveUp)
 	var doubt verdict // of the newest run whose commit is unknown
 	for try := 0; ; try++ {
+		began := time.Now()
 		decided, culprit, err := attempt(g.store, batch, doubt)
+		g.observe.commit(len(batch), began, err)
 		if fateOf(err) == FateUnknown && decided.answers != nil {
 			doubt = decided
 		}
@@ -182,13 +197,14 @@ func (g *group) run(batch []*call) {
 		contended := fateOf(err) == FateContended && len(batch) > 1
 		switch {
 		case err == nil:
+			g.observe.ended(decided.ended, doubt.ended)
 			for i, c := range batch {
-				c.finish(decided.answers[i].value, decided.answers[i].err)
+				g.finish(c, decided.answers[i].value, decided.answers[i].err)
 			}
 			return
 		case culprit >= 0:
 			g.log.Error("a command panicked", "command", fmt.Sprintf("%T", batch[culprit].cmd), "error", err)
-			batch[culprit].finish(nil, &Error{Code: CodeInternal, Detail: ErrInternal.Detail, cause: err})
+			g.finish(batch[culprit], nil, &Error{Code: CodeInternal, Detail: ErrInternal.Detail, cause: err})
 			if batch = append(batch[:culprit:culprit], batch[culprit+1:]...); len(batch) == 0 {
 				return
 			}
@@ -199,7 +215,7 @@ func (g *group) run(batch []*call) {
 		case !contended && time.Now().After(deadline):
 			g.log.Warn("the ledger is unavailable", "commands", len(batch), "error", err)
 			for _, c := range batch {
-				c.finish(nil, Unavailable(err))
+				g.finish(c, nil, Unavailable(err))
 			}
 			return
 		default:
@@ -212,13 +228,14 @@ func (g *group) run(batch []*call) {
 // the one.
 func (g *group) split(batch []*call, err error) {
 	if len(batch) > 1 {
+		g.observe.halve(len(batch))
 		half := len(batch) / 2
 		g.run(batch[:half:half])
 		g.run(batch[half:])
 		return
 	}
 	g.log.Error("a command was refused by the database", "command", fmt.Sprintf("%T", batch[0].cmd), "error", err)
-	batch[0].finish(nil, &Error{Code: CodeInternal, Detail: ErrInternal.Detail, cause: err})
+	g.finish(batch[0], nil, &Error{Code: CodeInternal, Detail: ErrInternal.Detail, cause: err})
 }
 
 // pause before the next try: nothing when another transaction was merely faster, up to a
@@ -236,10 +253,11 @@ type answer struct {
 	err   error
 }
 
-// verdict is what a batch decided, and when.
+// verdict is what a batch decided, when, and which jobs it ended.
 type verdict struct {
 	answers []answer // one a command
 	at      time.Time
+	ended   []Job
 }
 
 // attempt runs the commands in one transaction. doubt is an earlier run of them whose commit
@@ -258,7 +276,7 @@ func attempt(store Store, batch []*call, doubt verdict) (decided verdict, culpri
 			decided = doubt
 			return nil
 		}
-		decided, culprit = verdict{make([]answer, len(batch)), b.now}, -1
+		decided, culprit = verdict{answers: make([]answer, len(batch)), at: b.now}, -1
 		for i, c := range batch {
 			value, panicked, err := decide(c.cmd, b)
 			if panicked {
@@ -266,6 +284,9 @@ func attempt(store Store, batch []*call, doubt verdict) (decided verdict, culpri
 				return err
 			}
 			decided.answers[i] = answer{value, err}
+		}
+		for _, j := range b.changes.Ended {
+			decided.ended = append(decided.ended, j.clone())
 		}
 		if crash.Compiled {
 			crashBefore(commands(batch)...)

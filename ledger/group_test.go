@@ -80,7 +80,7 @@ func TestRefusalIsAnsweredOnlyAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	s := newFakeStore()
 	var sizes []int
-	l, release := held(t, s, Options{ObserveBatch: func(n int) { sizes = append(sizes, n) }})
+	l, release := held(t, s, Options{Observe: Observer{Batch: func(n int) { sizes = append(sizes, n) }}})
 	committing, commit := make(chan struct{}), make(chan struct{})
 	s.after = func() error {
 		if s.commits == 2 {

@@ -12,8 +12,10 @@ import (
 type Ledger struct {
 	Reader
 	Bookkeeping
-	do    func(context.Context, Command) (any, error)
-	close func()
+	do     func(context.Context, Command) (any, error)
+	load   func() Load
+	close  func()
+	answer func(Answer)
 }
 
 // Options of New. The zero value is ready for use.
@@ -27,8 +29,8 @@ type Options struct {
 	// ErrUnavailable; 0 means 1.5 s.
 	GiveUp time.Duration
 	Logger *slog.Logger // nil means slog.Default()
-	// ObserveBatch is told the size of each batch; nil for nobody.
-	ObserveBatch func(size int)
+	// Observe is told what is done; the zero value tells nobody.
+	Observe Observer
 }
 
 // New puts group commit in front of a store. Close stops it; the store stays the caller's to
@@ -47,7 +49,7 @@ func New(store Store, o Options) *Ledger {
 		o.Logger = slog.Default()
 	}
 	g := newGroup(store, o)
-	return &Ledger{Reader: store, Bookkeeping: store, do: g.do, close: g.close}
+	return &Ledger{Reader: store, Bookkeeping: store, do: g.do, load: g.load, close: g.close, answer: o.Observe.answer}
 }
 
 // Direct runs each command in a transaction of its own, without lanes: for a store that is
@@ -68,7 +70,7 @@ func Direct(store Store) *Ledger {
 		}
 		return value, refusal
 	}
-	return &Ledger{Reader: store, Bookkeeping: store, do: do, close: func() {}}
+	return &Ledger{Reader: store, Bookkeeping: store, do: do, load: func() Load { return Load{} }, close: func() {}, answer: func(Answer) {}}
 }
 
 func namesOf(cmd Command) *Names {
@@ -80,10 +82,14 @@ func namesOf(cmd Command) *Names {
 // Close waits for the commands under way and stops the lanes.
 func (l *Ledger) Close() { l.close() }
 
+// Load is how much work there is at the moment; of a Ledger without lanes it is zero.
+func (l *Ledger) Load() Load { return l.load() }
+
 // run checks a command before it takes a place in a batch, and gives its answer its type.
 func run[A any](ctx context.Context, l *Ledger, cmd Command) (A, error) {
 	var none A
 	if err := cmd.check(); err != nil {
+		l.answer(Answer{Command: cmd, Err: err})
 		return none, err
 	}
 	value, err := l.do(ctx, cmd)

@@ -110,6 +110,9 @@ type Reader interface {
 	// Workers lists all workers with a lease, dead ones too.
 	Workers(ctx context.Context) ([]WorkerLease, error)
 	Relays(ctx context.Context) ([]RelayStatus, error)
+	// Gauges measures the open jobs, the leases and the newest sweep. Its cost is that of the
+	// open jobs, not of the history.
+	Gauges(ctx context.Context) (Gauges, error)
 }
 
 // EntryFilter narrows Entries. The account is required; the rest is optional.
@@ -172,6 +175,22 @@ type RelayStatus struct {
 	StartedAt   time.Time
 	RoundAt     time.Time // its last round; RoundAt and StartedAt are set by ReportRelay
 	OutageSince time.Time // when Redis was last reached, while it is not; zero while it is
+}
+
+// Gauges is the state of all tenants' work at one moment.
+type Gauges struct {
+	At      time.Time // the moment, by the clock that decisions are taken by
+	Queued  int       // open jobs, by state
+	Running int
+	Held    int64 // credits that the open jobs have taken
+	// AtVendor counts the open jobs that have a call without a verdict, and VendorUnknown
+	// those of them of which nobody knows whether the vendor has them.
+	AtVendor, VendorUnknown int
+	OldestOpen              time.Time   // when the oldest open job was opened; zero for none
+	OldestDue               time.Time   // since when the longest due job waits for the relay; zero for none
+	WorkersAlive            int         // leases that hold
+	WorkersDead             int         // leases that lapsed and are kept for people to see
+	LastSweep               SweepReport // without its decisions; its ID is "" when there was none
 }
 
 // SweepReport is one row of the sweeps table.

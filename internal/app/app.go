@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/makegood/makegood/internal/config"
+	"github.com/makegood/makegood/internal/telemetry"
 	"github.com/makegood/makegood/ledger"
 	"github.com/makegood/makegood/provider"
 	"github.com/makegood/makegood/provider/local"
@@ -32,7 +33,8 @@ type App struct {
 	Client *tasks.Client
 	Types  map[string]Maker // job type → who makes it
 
-	store ledger.Store
+	store   ledger.Store
+	metrics *telemetry.Metrics
 }
 
 // quietRedis keeps go-redis from writing to stderr by itself: what it says there, its errors
@@ -51,7 +53,9 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error
 	if _, isSQLite := cfg.SQLiteFile(); isSQLite {
 		lanes = 1 // one writer
 	}
-	a := &App{Config: cfg, Log: log, store: store, Ledger: ledger.New(store, ledger.Options{Lanes: lanes, Logger: log})}
+	metrics := telemetry.NewMetrics(log)
+	a := &App{Config: cfg, Log: log, store: store, metrics: metrics,
+		Ledger: ledger.New(store, ledger.Options{Lanes: lanes, Logger: log, Observe: metrics.Observer()})}
 	if cfg.RedisURL != config.Embedded {
 		if a.Redis, err = tasks.RedisClient(cfg.RedisURL); err != nil {
 			a.Close()

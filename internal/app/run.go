@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/makegood/makegood/internal/telemetry"
+	"github.com/makegood/makegood/ledger/postgres"
 	"github.com/makegood/makegood/provider"
 	"github.com/makegood/makegood/reconciler"
 	"github.com/makegood/makegood/tasks"
@@ -26,9 +27,11 @@ func (a *App) Work(ctx context.Context) error {
 	}
 	defer artifacts.Close()
 	c := a.Config
-	return tasks.NewWorker(tasks.WorkerOptions{Ledger: a.Ledger, Redis: a.Redis, Mux: a.Mux(), Artifacts: artifacts,
+	worker := tasks.NewWorker(tasks.WorkerOptions{Ledger: a.Ledger, Redis: a.Redis, Mux: a.Mux(), Artifacts: artifacts,
 		Concurrency: c.WorkerConcurrency, LeaseTTL: c.LeaseTTL, AttemptTimeout: c.AttemptTimeout,
-		ShutdownTimeout: c.ShutdownTimeout, MaxStarts: c.MaxStarts, MaxAttempts: c.MaxAttempts, Logger: a.Log}).Run(ctx)
+		ShutdownTimeout: c.ShutdownTimeout, MaxStarts: c.MaxStarts, MaxAttempts: c.MaxAttempts, Logger: a.Log})
+	a.metrics.WatchWorker(worker)
+	return worker.Run(ctx)
 }
 
 // Mux is who makes what.
@@ -71,7 +74,7 @@ func (a *App) Reconciler() *reconciler.Reconciler {
 		AttemptGrace: grace, MaxUnknown: c.MaxUnknown, MaxStarts: c.MaxStarts, Logger: a.Log})
 }
 
-// Serve answers /healthz and /readyz on the configured address while run runs; without an
+// Serve answers /healthz, /readyz, /metrics and callbacks on the configured address while run runs; without an
 // address it only runs. ready is told the URL, "" without one.
 func (a *App) Serve(ctx context.Context, run func(context.Context) error, ready func(url string)) error {
 	if a.Config.ListenAddr == "" {
@@ -82,14 +85,16 @@ func (a *App) Serve(ctx context.Context, run func(context.Context) error, ready 
 	if err != nil {
 		return err
 	}
+	callbacks := tasks.NewCallbacks(tasks.CallbacksOptions{Ledger: a.Ledger, Mux: a.Mux(), Logger: a.Log})
 	health := a.health()
+	health.Metrics = a.measure(callbacks)
 	serveCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, health.Drain)
 	g, _ := errgroup.WithContext(serveCtx)
 	routes := http.NewServeMux()
 	routes.Handle("/", health.Handler())
-	routes.Handle("POST /v1/callbacks/{provider}", tasks.NewCallbacks(tasks.CallbacksOptions{Ledger: a.Ledger, Mux: a.Mux(), Logger: a.Log}))
+	routes.Handle("POST /v1/callbacks/{provider}", callbacks)
 	g.Go(func() error { return telemetry.Serve(serveCtx, ln, routes, a.Log) })
 	ready(telemetry.URL(ln))
 	err = run(ctx)
@@ -111,4 +116,17 @@ func (a *App) health() *telemetry.Health {
 		}})
 	}
 	return h
+}
+
+// measure adds what a scrape reads to the metrics. A program that serves none reads nothing.
+func (a *App) measure(callbacks *tasks.Callbacks) http.Handler {
+	a.metrics.WatchCallbacks(callbacks)
+	a.metrics.WatchLedger(a.Ledger)
+	if s, ok := a.store.(*postgres.Store); ok {
+		a.metrics.WatchPool(s.PoolStat)
+	}
+	if a.Redis != nil {
+		a.metrics.WatchRedis(a.Redis)
+	}
+	return a.metrics.Handler()
 }

@@ -41,7 +41,7 @@ type Config struct {
 	DatabaseURL        string `env:"DATABASE_URL" default:"sqlite:makegood.db" group:"Connections" help:"Where the ledger is: sqlite:FILE or postgres://…"`
 	MigrateDatabaseURL string `env:"MIGRATE_DATABASE_URL" placeholder:"URL" group:"Connections" help:"The same database as the role that owns the tables; DATABASE_URL if not set."`
 	RedisURL           string `env:"REDIS_URL" placeholder:"URL" group:"Connections" help:"Where the queue is: redis://…, rediss://… or embedded, the default of up, demo and all commands on sqlite:; otherwise redis://127.0.0.1:6379."`
-	ListenAddr         string `env:"LISTEN_ADDR" placeholder:"HOST:PORT" group:"Connections" help:"Serve /healthz and /readyz here. Default for up: 127.0.0.1:8080; worker and scheduler serve nothing if not set."`
+	ListenAddr         string `env:"LISTEN_ADDR" placeholder:"HOST:PORT" group:"Connections" help:"Serve /healthz, /readyz and /metrics here. Default for up: 127.0.0.1:8080; worker and scheduler serve nothing if not set."`
 	PublicURL          string `env:"PUBLIC_URL" placeholder:"URL" group:"Connections" help:"How the outside reaches LISTEN_ADDR, for links that leave the house."`
 	ArtifactsURL       string `env:"ARTIFACTS_URL" default:"file://./artifacts" group:"Connections" help:"Where finished work is kept: file://DIR."`
 	ConfigFile         string `env:"CONFIG_FILE" placeholder:"FILE" group:"Connections" help:"Providers, prices, packs and limits."`

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,7 +81,7 @@ func (f *Fleet) Start(program string, n int, environ ...string) (*Process, error
 		return nil, err
 	}
 	p.cmd = exec.CommandContext(context.Background(), filepath.Join(f.programs, program)) // it ends as we decide
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr, p.cmd.SysProcAttr = append(f.environ[:len(f.environ):len(f.environ)], environ...), p.log, p.log, dieWithUs()
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr, p.cmd.SysProcAttr = slices.Concat(f.environ, environ), p.log, p.log, dieWithUs()
 	done := make(chan error)
 	f.starts <- func() { done <- p.cmd.Start() }
 	if err := <-done; err != nil {

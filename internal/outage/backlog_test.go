@@ -72,7 +72,7 @@ func (w *world) runAll() (calls func(id string) int64) {
 	var runs sync.Map
 	_, stop := w.work(handled(func(_ context.Context, j tasks.Job) (tasks.Result, error) {
 		n, _ := runs.LoadOrStore(j.ID, new(atomic.Int64))
-		n.(*atomic.Int64).Add(1) //nolint:forcetypeassert,errcheck // all are
+		n.(*atomic.Int64).Add(1) //nolint:errcheck // all are
 		return tasks.Result{}, nil
 	}), func(o *tasks.WorkerOptions) { o.Concurrency, o.LeaseTTL = 64, 10*time.Second })
 	w.eventually("everything ends", func() bool {
@@ -83,7 +83,7 @@ func (w *world) runAll() (calls func(id string) int64) {
 	stop()
 	return func(id string) int64 {
 		if n, ok := runs.Load(id); ok {
-			return n.(*atomic.Int64).Load() //nolint:forcetypeassert,errcheck // all are
+			return n.(*atomic.Int64).Load() //nolint:errcheck // all are
 		}
 		return 0
 	}

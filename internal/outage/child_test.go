@@ -33,14 +33,22 @@ const asChild = "MAKEGOOD_TEST_CHILD"
 
 // orders of a child: to work, or to freeze inside a transaction on alice's account.
 type orders struct {
-	Database string
-	Freeze   bool
+	Database string        `json:"database"`
+	Freeze   bool          `json:"freeze"`
+	Redis    string        `json:"redis"`
+	Vendor   string        `json:"vendor"` // its URL; "" for none
+	Key      string        `json:"key"`
+	Desk     string        `json:"desk"` // where its handler asks for leave to return
+	Shutdown time.Duration `json:"shutdown"`
+}
 
-	Redis    string
-	Vendor   string // its URL; "" for none
-	Key      string
-	Desk     string // where its handler asks for leave to return
-	Shutdown time.Duration
+// deeds is what a worker did, as it says at its end.
+type deeds struct {
+	Started   int64 `json:"started"`
+	Completed int64 `json:"completed"`
+	Failed    int64 `json:"failed"`
+	Late      int64 `json:"late"`
+	Yielded   int64 `json:"yielded"`
 }
 
 // What a child says on its standard output, a line each.
@@ -119,7 +127,8 @@ func (o orders) work(ctx context.Context, store ledger.Store) error {
 	if err := worker.Run(ctx); err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(worker.Stats())
+	did := worker.Stats()
+	return json.NewEncoder(os.Stdout).Encode(deeds{Started: did.Started, Completed: did.Completed, Failed: did.Failed, Late: did.Late, Yielded: did.Yielded})
 }
 
 // askAt is a handler that returns when a desk lets it. Jobs whose key begins with "deaf" do
@@ -249,7 +258,7 @@ func (p *process) frozen() {
 }
 
 // stopped waits until a worker that was told to end has ended, and returns what it did.
-func (p *process) stopped() (did tasks.Stats) {
+func (p *process) stopped() (did deeds) {
 	p.t.Helper()
 	require.NoError(p.t, json.Unmarshal([]byte(p.line()), &did))
 	require.NoError(p.t, p.cmd.Wait())

@@ -61,7 +61,7 @@ func TestAWorkerFrozenDuringASubmitThawsToNothing(t *testing.T) {
 			w.watch()
 			p := startChild(t, orders{Database: w.url, Redis: w.redisURL, Vendor: vendor.URL(), Key: vendor.Key(), Desk: "http://127.0.0.1:1"})
 			id := w.submit(job(vendorType, "a")).ID
-			require.NoError(t, vendor.Wait(w.ctx, fakevendor.Held, id, 1))
+			w.sees(vendor, fakevendor.Held, id)
 			p.signal(syscall.SIGSTOP)
 			p.frozen()
 			w.pass(3 * lease)
@@ -129,7 +129,7 @@ func TestSIGTERMHandsOverWhatDoesNotFinish(t *testing.T) {
 	sold := []string{}
 	for _, key := range []string{"sold", "sold too"} {
 		id := w.submit(job(vendorType, key)).ID
-		require.NoError(t, vendor.Wait(w.ctx, fakevendor.Held, id, 1))
+		w.sees(vendor, fakevendor.Held, id)
 		sold = append(sold, id)
 	}
 

@@ -258,6 +258,15 @@ type sweeps struct {
 	waits   map[ledger.EndReason]int
 }
 
+func (s *sweeps) add(r reconciler.Report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refunds += r.Refunded
+	for _, d := range r.Decisions {
+		s.waits[d.Reason]++
+	}
+}
+
 func (s *sweeps) refunded() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,27 +284,20 @@ func (w *world) sweep(o reconciler.Options) (s *sweeps, stop func()) {
 	o.Ledger, o.Logger = w.ledger, w.log
 	r, s := reconciler.New(o), &sweeps{waits: map[ledger.EndReason]int{}}
 	return s, w.background(func(ctx context.Context) error {
-		for tick := time.NewTicker(threshold); ; {
+		tick := time.NewTicker(threshold)
+		defer tick.Stop()
+		for ctx.Err() == nil {
 			report, err := r.Sweep(ctx, reconciler.SweepOptions{})
-			if ctx.Err() != nil {
-				tick.Stop()
-				return nil
-			}
-			if err != nil {
-				tick.Stop()
+			if err != nil && ctx.Err() == nil {
 				return err
 			}
-			s.mu.Lock()
-			s.refunds += report.Refunded
-			for _, d := range report.Decisions {
-				s.waits[d.Reason]++
-			}
-			s.mu.Unlock()
+			s.add(report)
 			select {
 			case <-ctx.Done():
 			case <-tick.C:
 			}
 		}
+		return nil
 	})
 }
 
@@ -335,7 +337,7 @@ func (w *world) within(most time.Duration, what string, holds func() bool) time.
 	return time.Since(begin)
 }
 
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 func (w *world) eventually(what string, holds func() bool) {
 	w.t.Helper()
@@ -395,4 +397,12 @@ func billed(t *testing.T, v *fakevendor.Vendor, jobs ...string) {
 		require.Len(t, rows, 1, id)
 		require.EqualValues(t, price, rows[0].Cost, id)
 	}
+}
+
+// sees waits until a vendor has counted something for a job.
+func (w *world) sees(v *fakevendor.Vendor, kind fakevendor.Kind, id string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	require.NoError(w.t, v.Wait(ctx, kind, id, 1))
 }

@@ -23,7 +23,7 @@ func (s *site) audit(jobs []string) ([]nothing, error) {
 			wrong = append(wrong, fmt.Sprintf("job %s: %s", id, text))
 		}
 	}
-	report, err := s.verify()
+	report, err := app.Verify(s.ctx, s.client.Config, "", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -69,10 +69,10 @@ func (f finding) ok() bool {
 	return true
 }
 
-// must and hope make targets.
+// must and hopeMedian make targets.
 func must(s stat, at time.Duration) target { return target{of: s, most: at} }
 
-func hope(s stat, at time.Duration) target { return target{of: s, most: at, aim: true} }
+func hopeMedian(at time.Duration) target { return target{of: median, most: at, aim: true} }
 
 func (t target) String() string {
 	word := ""

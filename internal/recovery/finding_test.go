@@ -52,7 +52,7 @@ func TestVerdicts(t *testing.T) {
 	reached, missed := must(most, 2*time.Second), must(most, time.Second)
 	for want, f := range map[string]finding{
 		"yes":             {samples: durations(1, 2), targets: []target{reached}, nothing: []nothing{{"duplicates", nil}}},
-		"yes, aim missed": {samples: durations(1, 2), targets: []target{reached, hope(median, time.Millisecond)}},
+		"yes, aim missed": {samples: durations(1, 2), targets: []target{reached, hopeMedian(time.Millisecond)}},
 		"MISSED":          {samples: durations(1, 2), targets: []target{reached, missed}},
 		"–":               {samples: durations(1, 2)},
 	} {
@@ -67,7 +67,7 @@ func TestTheTable(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	require.NoError(t, printTable(&text, []finding{
-		{name: "killed", what: "worker killed", samples: durations(1, 9.5, 30), targets: []target{must(p99, 20*time.Second), hope(median, 12*time.Second)},
+		{name: "killed", what: "worker killed", samples: durations(1, 9.5, 30), targets: []target{must(p99, 20*time.Second), hopeMedian(12 * time.Second)},
 			nothing: []nothing{{"duplicates", []string{"job 1 twice", "job 2 twice"}}}},
 		{name: "none", what: "never seen"},
 	}))

@@ -151,7 +151,7 @@ func (s *site) recoveries(jobs []string, deaths []death) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	targets := []target{must(p99, 2*s.lease), hope(median, s.lease*6/5)}
+	targets := []target{must(p99, 2*s.lease), hopeMedian(s.lease * 6 / 5)}
 	return []finding{
 		{name: "worker_killed", what: "worker killed in a submit → job starts again", samples: took[app.GenerationType], targets: targets, nothing: wrong},
 		{name: "worker_killed.local", what: "worker killed while it works → job starts again", samples: took[local.Type], targets: targets},

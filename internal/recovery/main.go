@@ -63,7 +63,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	began := time.Now()
+	began, head := time.Now(), commit(ctx)
 	all, err := run(ctx, installed(), chosen, f.logs, stderr)
 	if ctx.Err() != nil {
 		fmt.Fprintln(stderr, "recovery: interrupted; everything is cleaned up")
@@ -74,7 +74,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 		return exitMissed
 	}
 	fmt.Fprintf(stderr, "recovery: done after %s\n", time.Since(began).Round(time.Second))
-	if err := f.report(ctx, all, stdout); err != nil {
+	if err := f.report(all, head, stdout); err != nil {
 		fmt.Fprintf(stderr, "recovery: %v\n", err)
 		return exitMissed
 	}
@@ -84,9 +84,9 @@ func command(args []string, stdout, stderr io.Writer) int {
 	return exitMet
 }
 
-// report prints what was found and keeps it.
-func (f flags) report(ctx context.Context, all []finding, stdout io.Writer) error {
-	rows := resultsOf(all, commit(ctx), time.Now())
+// report prints what was found at a commit and keeps it.
+func (f flags) report(all []finding, commit string, stdout io.Writer) error {
+	rows := resultsOf(all, commit, time.Now())
 	if f.results != "" {
 		if err := saveResults(f.results, rows); err != nil {
 			return err

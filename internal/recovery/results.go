@@ -78,7 +78,9 @@ func merge(text []byte, rows []result) ([]byte, error) {
 	var lines []string
 	place := -1 // behind our last row
 	for _, raw := range old {
-		var row struct{ Name string }
+		var row struct {
+			Name string `json:"name"`
+		}
 		if err := json.Unmarshal(raw, &row); err != nil {
 			return nil, fmt.Errorf("a result has no name: %w", err)
 		}

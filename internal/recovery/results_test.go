@@ -14,7 +14,7 @@ var noon = time.Date(2030, 1, 2, 12, 0, 0, 345678, time.UTC)
 
 func TestResultsOfFindings(t *testing.T) {
 	t.Parallel()
-	rows := resultsOf([]finding{{name: "killed.local", samples: durations(1, 2.0005), targets: []target{must(p99, time.Second), hope(median, 3*time.Second)},
+	rows := resultsOf([]finding{{name: "killed.local", samples: durations(1, 2.0005), targets: []target{must(p99, time.Second), hopeMedian(3 * time.Second)},
 		nothing: []nothing{{"duplicates", []string{"job 1"}}}}, {name: "none"}}, "abc", noon)
 	text, err := json.Marshal(rows)
 	require.NoError(t, err)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -70,14 +69,16 @@ func TestAnInterruptedRunLeavesNothing(t *testing.T) {
 	chosen[0].play = func(s *site) ([]finding, error) {
 		dir = s.dir
 		go func() {
-			for n := 0; n < s.vendorVictims+s.localVictims; n++ {
-				for s.fleet.Process("worker", n) == nil && pause(ctx, time.Millisecond) {
+			defer interrupt()
+			for n := range s.vendorVictims + s.localVictims {
+				p := s.fleet.Process("worker", n)
+				for ; p == nil; p = s.fleet.Process("worker", n) {
+					if !pause(ctx, time.Millisecond) {
+						return
+					}
 				}
-				if p := s.fleet.Process("worker", n); p != nil {
-					pids = append(pids, p.PID())
-				}
+				pids = append(pids, p.PID())
 			}
-			interrupt()
 		}()
 		return play(s)
 	}
@@ -88,5 +89,5 @@ func TestAnInterruptedRunLeavesNothing(t *testing.T) {
 		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 	}
 	require.NoDirExists(t, dir)
-	require.True(t, strings.Contains(dir, "makegood-recovery-"))
+	require.Contains(t, dir, "makegood-recovery-")
 }

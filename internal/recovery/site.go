@@ -22,7 +22,6 @@ import (
 	"github.com/makegood/makegood/internal/testenv"
 	"github.com/makegood/makegood/ledger"
 	"github.com/makegood/makegood/provider/local"
-	"github.com/makegood/makegood/reconciler"
 )
 
 // site is an installation with a database of its own on the run's servers, for one scenario.
@@ -81,7 +80,10 @@ func (r *runner) openSite(ctx context.Context, name string) (_ *site, err error)
 		fmt.Sprintf("%s=%d", app.GenerationsPriceVar, cost))
 	s.fleet = fleet.New(r.dir, logs, environ, fault)
 	s.closing(func() error { return s.fleet.Stop(syscall.SIGKILL) })
-	return s, s.openClient(ctx, databaseURL)
+	if err := s.openClient(ctx, databaseURL); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *site) closing(do func() error) { s.closers = append(s.closers, do) }
@@ -243,7 +245,7 @@ func (s *site) untilEnded() error {
 	return s.until("all jobs have ended", 3*time.Minute, `SELECT NOT EXISTS (SELECT FROM open_jobs)`)
 }
 
-// runningWhere waits until n jobs run.
+// untilRunning waits until n jobs run.
 func (s *site) untilRunning(n int) error {
 	return s.until(fmt.Sprintf("%d jobs run", n), readyWithin, `SELECT count(*) = $1 FROM open_jobs WHERE state = 'running'`, n)
 }
@@ -268,9 +270,4 @@ func (s *site) newRedis() (url string, err error) {
 	}
 	s.closing(servers.Stop)
 	return servers.RedisURL, nil
-}
-
-// verify does what `makegood verify` does.
-func (s *site) verify() (reconciler.VerifyReport, error) {
-	return app.Verify(s.ctx, s.client.Config, "", nil)
 }

@@ -21,7 +21,7 @@ var scenarios = []struct {
 	{"AccountsByPages", accountsByPages}, {"Tenants", tenants}, {"BalanceAt", balanceAt}, {"Unknown", unknown}, {"Empty", empty},
 	{"Grants", grants}, {"JobInEachState", jobInEachState}, {"JobsFiltered", jobsFiltered}, {"JobWithoutAccountRow", jobWithoutAccountRow},
 	{"Attempts", attempts}, {"Due", due}, {"Leases", leases}, {"StaleProgress", staleProgress}, {"Relays", relays}, {"Sweeps", sweeps}, {"ForgetSweeps", forgetSweeps},
-	{"Clock", clock}, {"Failures", failures}, {"Plans", plans},
+	{"Clock", clock}, {"Failures", failures}, {"Plans", plans}, {"Gauges", gauges}, {"GaugesPlan", gaugesPlan},
 }
 
 func TestReads(t *testing.T) {
