@@ -13,7 +13,7 @@ TEST_TIMEOUT ?= 20m
 LINT := go tool -modfile=.golangci/go.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test cover stress lint fmt ci testenv
+.PHONY: help demo build test cover stress recovery lint fmt ci testenv
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -36,6 +36,10 @@ cover: testenv ## how much of the code the tests reach: coverage/index.html
 stress: ## workers killed with -9 under load; every credit accounted for (ARGS=--help)
 	@go build -o bin/ ./internal/stress
 	bin/stress $(ARGS)
+
+recovery: ## how soon all is well after kills and outages: a table (ONLY=scenario,…; ARGS=--help)
+	@go build -o bin/ ./internal/recovery
+	bin/recovery $(if $(ONLY),-only '$(ONLY)') $(ARGS)
 
 lint: ## format, vet, linters, tidy go.mod
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; }

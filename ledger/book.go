@@ -153,6 +153,31 @@ func (b *Book) LoadCredited(jobID string, sum int64) { b.credited[jobID] = sum }
 // LoadHeld adds the sum that an account's open jobs hold, in credits.
 func (b *Book) LoadHeld(accountID string, sum int64) { b.held[accountID] = sum }
 
+// bears reports whether a row, as it was loaded, was written by a decision taken at that time.
+// A time of decision is read under the locks, so no two decisions on one row share it. A row
+// that moved on since bears it no longer: false says nothing.
+func (b *Book) bears(at time.Time) bool {
+	for _, j := range b.jobs {
+		if j.CreatedAt.Equal(at) || (j.End != nil && j.End.EndedAt.Equal(at)) {
+			return true
+		}
+		if o := j.Open; o != nil && (o.QueuedAt.Equal(at) || o.CheckAt.Equal(at) || o.StartedAt.Equal(at) || o.CancelAt.Equal(at)) {
+			return true
+		}
+		for _, past := range b.attempts[j.ID] {
+			if past.EndedAt.Equal(at) {
+				return true
+			}
+		}
+	}
+	for _, a := range b.accounts {
+		if a.LastAt.Equal(at) {
+			return true
+		}
+	}
+	return false
+}
+
 // checkRoom refuses a movement that would leave the bounds, now or when all that open jobs
 // hold comes back: a refund must always fit (I6, I7).
 func (b *Book) checkRoom(a *Account, amount int64) error {

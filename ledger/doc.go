@@ -20,7 +20,9 @@
 //     returned for a job is never more than money taken for it.
 //   - I7 Every open job ends in bounded time once faults stop, with nobody calling anything.
 //   - I8 Each command is idempotent: run again, it changes nothing and gives the same
-//     answer. The same key or id with other content is an error.
+//     answer. The same key or id with other content is an error. A caller who repeats a
+//     command is told besides that it was one (Replayed; Changed is false; a sweep finds the
+//     job ended).
 //   - I9 Fail closed: when the ledger cannot be checked, no vendor is called.
 //   - I10 No transaction is held across a vendor call or any other network call.
 //

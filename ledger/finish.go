@@ -188,7 +188,10 @@ func (c *YieldJob) decide(b *Book) (any, error) {
 		if c.GiveBack {
 			outcome = AttemptGivenBack
 		}
-		if called := waits && j.Call.CalledAt.After(o.StartedAt); c.After > 0 && !called {
+		// What came while the attempt ran may be news to it: the vendor's call, or a cancel that
+		// must be told to the vendor.
+		news := waits && (j.Call.CalledAt.After(o.StartedAt) || o.CancelAt.After(o.StartedAt))
+		if c.After > 0 && !news {
 			runAfter = b.now.Add(c.After)
 		}
 		b.closeAttempt(j, outcome, c.Error, runAfter)

@@ -22,7 +22,8 @@ import (
 //   - A command whose caller has gone before its batch began is dropped. One already in a
 //     batch counts, and the same key tells its caller so later.
 //   - A batch that fails because of one command is halved until that command stands alone.
-//   - An unknown commit is run again, which changes nothing when it had happened (I8).
+//   - An unknown commit is run again, which changes nothing when it had happened (I8). The
+//     rows then bear the time at which it was decided, and its own answers are given.
 type group struct {
 	store   Store
 	log     *slog.Logger
@@ -183,22 +184,22 @@ func (g *group) load() Load {
 // run brings a batch to its answers.
 func (g *group) run(batch []*call) {
 	deadline := time.Now().Add(g.giveUp)
-	var unsure []Job // ended by a commit that is unknown
+	var doubt verdict // of the newest run whose commit is unknown
 	for try := 0; ; try++ {
 		began := time.Now()
-		answers, ended, culprit, err := attempt(g.store, batch)
+		decided, culprit, err := attempt(g.store, batch, doubt)
 		g.observe.commit(len(batch), began, err)
-		if fateOf(err) == FateUnknown {
-			unsure = append(unsure, ended...)
+		if fateOf(err) == FateUnknown && decided.answers != nil {
+			doubt = decided
 		}
 		// Contention fails fast. Of a single command it is another transaction's doing and
 		// passes; of a batch it may be one command's, for good, so the batch is halved.
 		contended := fateOf(err) == FateContended && len(batch) > 1
 		switch {
 		case err == nil:
-			g.observe.ended(ended, unsure)
+			g.observe.ended(decided.ended, doubt.ended)
 			for i, c := range batch {
-				g.finish(c, answers[i].value, answers[i].err)
+				g.finish(c, decided.answers[i].value, decided.answers[i].err)
 			}
 			return
 		case culprit >= 0:
@@ -207,6 +208,7 @@ func (g *group) run(batch []*call) {
 			if batch = append(batch[:culprit:culprit], batch[culprit+1:]...); len(batch) == 0 {
 				return
 			}
+			doubt = verdict{} // its answers are another batch's
 		case fateOf(err) == FateRejected || fateOf(err) == "", contended && try >= 3:
 			g.split(batch, err)
 			return
@@ -251,9 +253,17 @@ type answer struct {
 	err   error
 }
 
-// attempt runs the commands in one transaction, and names the jobs that it ended. culprit ≥ 0 names the one that panicked; the
-// transaction was then rolled back, since the Book may be half changed.
-func attempt(store Store, batch []*call) (answers []answer, ended []Job, culprit int, err error) {
+// verdict is what a batch decided, when, and which jobs it ended.
+type verdict struct {
+	answers []answer // one a command
+	at      time.Time
+	ended   []Job
+}
+
+// attempt runs the commands in one transaction. doubt is an earlier run of them whose commit
+// is unknown; if it happened, its answers stand. culprit ≥ 0 names the command that panicked;
+// the transaction was then rolled back, since the Book may be half changed.
+func attempt(store Store, batch []*call, doubt verdict) (decided verdict, culprit int, err error) {
 	var names Names
 	for _, c := range batch {
 		c.cmd.names(&names)
@@ -262,17 +272,21 @@ func attempt(store Store, batch []*call) (answers []answer, ended []Job, culprit
 	// Callers come and go; the batch is everybody's, so it runs on a context of its own. The
 	// store's timeouts bound it.
 	err = store.Transact(context.Background(), &names, func(b *Book) error {
-		answers, ended, culprit = make([]answer, len(batch)), nil, -1
+		if doubt.answers != nil && b.bears(doubt.at) {
+			decided = doubt
+			return nil
+		}
+		decided, culprit = verdict{answers: make([]answer, len(batch)), at: b.now}, -1
 		for i, c := range batch {
 			value, panicked, err := decide(c.cmd, b)
 			if panicked {
 				culprit = i
 				return err
 			}
-			answers[i] = answer{value, err}
+			decided.answers[i] = answer{value, err}
 		}
 		for _, j := range b.changes.Ended {
-			ended = append(ended, j.clone())
+			decided.ended = append(decided.ended, j.clone())
 		}
 		if crash.Compiled {
 			crashBefore(commands(batch)...)
@@ -282,7 +296,7 @@ func attempt(store Store, batch []*call) (answers []answer, ended []Job, culprit
 	if crash.Compiled && err == nil {
 		crashAfter(commands(batch)...)
 	}
-	return answers, ended, culprit, err
+	return decided, culprit, err
 }
 
 func commands(batch []*call) []Command {

@@ -250,6 +250,36 @@ func TestUnknownCommitIsRunAgain(t *testing.T) {
 	}
 }
 
+// What a commit of unknown fate had decided is answered only if it happened. Here it did not,
+// and meanwhile somebody else decided otherwise.
+func TestTheAnswersOfALostCommitAreForgottenWhenItDidNotHappen(t *testing.T) {
+	t.Parallel()
+	s := newFakeStore()
+	l := ledgerOn(t, s, Options{})
+	_, err := l.Grant(bg, give(ada, 10))
+	require.NoError(t, err)
+	opened, err := l.Open(bg, OpenJob{AccountName: ada, Type: "image", Cost: 10})
+	require.NoError(t, err)
+	_, err = l.Start(bg, StartJob{JobID: opened.Job.ID, Token: "t1", Worker: "w"})
+	require.NoError(t, err)
+	rival := Direct(s)
+	s.reject = func(*Changes) error { // nothing was written
+		s.reject = nil
+		s.before = func(*Names) error {
+			s.before = nil
+			_, err := rival.Complete(bg, CompleteJob{JobID: opened.Job.ID, Token: "t1", Actual: 10, Delivered: 1})
+			require.NoError(t, err)
+			return nil
+		}
+		return &StoreError{Fate: FateUnknown, Err: errors.New("cut")}
+	}
+	swept, err := l.Sweep(bg, SweepJob{JobID: opened.Job.ID, Policy: func(Job, time.Time) SweepDecision {
+		return SweepDecision{Action: SweepRefund, Reason: EndOrphaned}
+	}})
+	require.NoError(t, err)
+	require.Equal(t, []any{StateCompleted, SweepWait, SweepEnded}, []any{swept.Job.State(), swept.Decision.Action, swept.Decision.Reason})
+}
+
 func TestOutageIsAnsweredUnavailable(t *testing.T) {
 	t.Parallel()
 	for _, fate := range []Fate{FateUnreached, FateUnknown, FateContended} {

@@ -65,8 +65,11 @@ type Page struct {
 	AfterID string
 }
 
-// Reader answers questions. Every question names its tenant. Unknown accounts and jobs are
-// ErrNotFound; a store that cannot be reached is ErrUnavailable.
+// Reader answers questions. What a tenant asks names the tenant: an account, job or grant that
+// this tenant does not have is ErrNotFound, also as the filter of a list. What belongs to a job
+// (entries, attempts, calls, credits) is asked by its id alone, after Job has said whose it is;
+// of an unknown id there is nothing. A list without rows is empty and not nil. A store that
+// cannot be reached is ErrUnavailable.
 type Reader interface {
 	// Now is the clock that decisions are taken by.
 	Now(ctx context.Context) (time.Time, error)
@@ -144,6 +147,9 @@ type Bookkeeping interface {
 	ReportRelay(ctx context.Context, s RelayStatus) error
 	RemoveRelay(ctx context.Context, id string) error
 	SaveSweep(ctx context.Context, s SweepReport) error
+	// ForgetSweeps drops up to most reports of sweeps that began before, ended no job and met
+	// no error, the oldest first. The others are kept for ever.
+	ForgetSweeps(ctx context.Context, before time.Time, most int) error
 }
 
 // WorkerLease is one worker process that may run jobs.

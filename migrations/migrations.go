@@ -36,10 +36,29 @@ type Migration struct {
 	At      time.Time // when it was applied; zero while it is not
 }
 
+// A SchemaError says that the schema is not this program's, and what to do.
+type SchemaError struct {
+	Have, Want int64 // versions; Have is -1 where no table exists yet
+}
+
+func (e *SchemaError) Error() string {
+	switch {
+	case e.Have < 0:
+		return "the database has no Makegood tables yet: run `makegood migrate up`"
+	case e.Have < e.Want:
+		return fmt.Sprintf("the database is older than this program (schema %d, this program needs %d): run `makegood migrate up`", e.Have, e.Want)
+	}
+	return fmt.Sprintf("the database is newer than this program (schema %d, this program knows %d): use a newer program", e.Have, e.Want)
+}
+
 // Up applies what is missing and returns how many steps that were. Two at once are fine: on
-// PostgreSQL they wait for each other behind an advisory lock, on SQLite behind the file's.
+// PostgreSQL they wait for each other behind an advisory lock, on SQLite behind the file's. A
+// schema newer than this program is refused with a [*SchemaError].
 // ANALYZE follows, since plans made while a table was empty scan it for ever after.
 func Up(ctx context.Context, db *sql.DB, d Dialect) (applied int, err error) {
+	if err := checkNotNewer(ctx, db, d); err != nil {
+		return 0, err
+	}
 	if d == SQLite {
 		return upSQLite(ctx, db)
 	}
@@ -100,35 +119,43 @@ func Status(ctx context.Context, db *sql.DB, d Dialect) ([]Migration, error) {
 	return list, nil
 }
 
-// Check returns nil when the schema is exactly this program's, and otherwise one sentence
-// that says what to do.
+// Check returns nil when the schema is exactly this program's, and a [*SchemaError] when not.
 func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 	want, err := newest(d)
 	if err != nil {
 		return err
 	}
+	have, err := current(ctx, db, d)
+	if err != nil {
+		return fmt.Errorf("read the schema version: %w", err)
+	}
+	if have != want {
+		return &SchemaError{have, want}
+	}
+	return nil
+}
+
+// checkNotNewer refuses a database that a newer program migrated: goose knows none of its
+// steps, and would call it up to date.
+func checkNotNewer(ctx context.Context, db *sql.DB, d Dialect) error {
+	if e, ok := errors.AsType[*SchemaError](Check(ctx, db, d)); ok && e.Have > e.Want {
+		return e
+	}
+	return nil // what else is wrong, goose mends or meets again
+}
+
+// current is the version of the database; -1 where no table exists yet.
+func current(ctx context.Context, db *sql.DB, d Dialect) (version int64, err error) {
 	exists := `SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'goose_db_version'`
 	if d == SQLite {
 		exists = `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'`
 	}
 	var tables int
-	if err := db.QueryRowContext(ctx, exists).Scan(&tables); err != nil {
-		return fmt.Errorf("read the schema version: %w", err)
+	if err := db.QueryRowContext(ctx, exists).Scan(&tables); err != nil || tables == 0 {
+		return -1, err
 	}
-	if tables == 0 {
-		return errors.New("the database has no Makegood tables yet: run `makegood migrate up`")
-	}
-	var have int64
-	if err := db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&have); err != nil {
-		return fmt.Errorf("read the schema version: %w", err)
-	}
-	switch {
-	case have < want:
-		return fmt.Errorf("the database is older than this program (schema %d, this program needs %d): run `makegood migrate up`", have, want)
-	case have > want:
-		return fmt.Errorf("the database is newer than this program (schema %d, this program knows %d): use a newer program", have, want)
-	}
-	return nil
+	err = db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&version)
+	return version, err
 }
 
 // newest is the version of the last step.

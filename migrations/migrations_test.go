@@ -132,6 +132,8 @@ func TestCheckSaysWhatToDo(t *testing.T) {
 		}
 		version(fmt.Sprintf("INSERT INTO goose_db_version (version_id, is_applied) VALUES (%d, true)", steps+1))
 		require.EqualError(t, check(), fmt.Sprintf("the database is newer than this program (schema %d, this program knows %d): use a newer program", steps+1, steps))
+		_, err = migrations.Up(t.Context(), db, d)
+		require.Equal(t, check(), err, "nor is it called up to date")
 		version("DELETE FROM goose_db_version WHERE version_id > 0")
 		require.EqualError(t, check(), fmt.Sprintf("the database is older than this program (schema 0, this program needs %d): run `makegood migrate up`", steps))
 	})

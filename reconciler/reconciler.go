@@ -15,6 +15,14 @@ import (
 // pageSize is how many open jobs are read and decided on together.
 const pageSize = 200
 
+// Reports of sweeps that ended no job and met no error are forgotten after idleKept, by the
+// sweeps themselves: up to forgetAtOnce each time, which is far more than come. The others are
+// kept for ever, like the entries that they explain.
+const (
+	idleKept     = 7 * 24 * time.Hour
+	forgetAtOnce = 1000
+)
+
 // Defaults of Options.
 const (
 	DefaultOrphanThreshold = 5 * time.Minute
@@ -203,7 +211,7 @@ func (r *Reconciler) logEnd(job ledger.Job, d ledger.SweepDecision, dryRun bool)
 		"reason", string(d.Reason), "credits", job.Held(), "evidence", string(d.Evidence))
 }
 
-// save leaves the sweep's row, also for one that ended early or whose caller has gone.
+// save leaves the sweep's row and drops idle ones of long ago, also for one that ended early or whose caller has gone.
 func (r *Reconciler) save(ctx context.Context, report *Report, started time.Time) error {
 	ctx = context.WithoutCancel(ctx)
 	ended, err := r.ledger.Now(ctx)
@@ -215,6 +223,9 @@ func (r *Reconciler) save(ctx context.Context, report *Report, started time.Time
 		Decisions: report.stored()})
 	if err != nil {
 		return fmt.Errorf("sweep: save the report: %w", err)
+	}
+	if err := r.ledger.ForgetSweeps(ctx, ended.Add(-idleKept), forgetAtOnce); err != nil {
+		r.log.Warn("old reports of sweeps stay until the next one", "error", err)
 	}
 	return nil
 }

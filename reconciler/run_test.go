@@ -46,6 +46,8 @@ func (s *scriptedStore) SaveSweep(context.Context, ledger.SweepReport) error {
 	return nil
 }
 
+func (s *scriptedStore) ForgetSweeps(context.Context, time.Time, int) error { return nil }
+
 func runFor(t *testing.T, s *scriptedStore, interval, length time.Duration) {
 	s.begun = time.Now()
 	r := New(Options{Ledger: ledger.Direct(s), Logger: slog.New(slog.DiscardHandler)})

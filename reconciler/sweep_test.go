@@ -189,6 +189,25 @@ func TestQueueOutage(t *testing.T) {
 	})
 }
 
+func TestSweepsThatDecidedNothingAreForgottenAfterAWeek(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		w.grant(alice, 100)
+		w.sweep() // nothing to do
+		w.orphan()
+		require.Equal(t, 1, w.sweep().Refunded)
+		w.clock.advance(idleKept - 7*time.Minute)
+		w.sweep()
+		require.Equal(t, 3, w.count("SELECT count(*) FROM sweeps"), "the first is not quite a week old")
+		w.clock.advance(2 * time.Minute)
+		w.sweep()
+		require.Equal(t, 3, w.count("SELECT count(*) FROM sweeps"), "it made room for the newest")
+		w.clock.advance(2 * idleKept)
+		w.sweep()
+		require.Equal(t, 2, w.count("SELECT count(*) FROM sweeps"))
+		require.Equal(t, 1, w.count("SELECT count(*) FROM sweeps WHERE refunded = 1"), "what ended a job is kept")
+	})
+}
+
 // TestBadRowNeverStopsASweep: the database refuses to end one of the jobs.
 func TestBadRowNeverStopsASweep(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/makegood/makegood/ledger"
 	"github.com/makegood/makegood/ledger/sqlite"
@@ -105,42 +107,116 @@ func Example() {
 	// same job true
 }
 
+// What makes posters may say.
+var (
+	errRefused = errors.New("the prompt is refused")
+	errBusy    = errors.New("all renderers are busy")
+)
+
 // Plug a generator in with one function. What it returns says what is charged, what is tried
 // again and what is refunded.
 func ExampleHandleFunc() {
-	busy := errors.New("all renderers are busy")
-	refused := errors.New("the prompt is refused")
+	tasks.DefaultMux = tasks.NewMux() // an example may run twice in a process
 
 	tasks.HandleFunc("poster", func(ctx context.Context, job tasks.Job) (tasks.Result, error) {
-		var in struct {
-			Prompt string `json:"prompt"`
-			N      int    `json:"n"`
-		}
-		if err := json.Unmarshal(job.Input, &in); err != nil || in.Prompt == "" {
-			return tasks.Result{}, tasks.Permanent(refused) // fails at once, refunded
-		}
-		posters := []provider.Output{}
-		for n := range in.N {
-			job.Progress(100*n/in.N, fmt.Sprintf("poster %d of %d", n+1, in.N))
-			poster, err := render(ctx, in.Prompt, job.VendorKey)
+		var posters []provider.Output
+		for n := range job.Units {
+			job.Progress(100*n/job.Units, fmt.Sprintf("poster %d of %d", n+1, job.Units))
+			poster, err := render(ctx, job, n)
 			switch {
-			case err != nil && len(posters) > 0: // what there is is delivered and charged, the rest refunded
-				cost := job.Cost * int64(len(posters)) / int64(in.N)
-				return tasks.Result{Outputs: posters, Units: len(posters), Cost: &cost}, nil
-			case errors.Is(err, busy):
-				return tasks.Result{}, tasks.RetryAfter(err, 10*time.Second) // tried again then
+			case errors.Is(err, errRefused):
+				return tasks.Result{}, tasks.Permanent(err) // fails at once, all of it is refunded
+			case errors.Is(err, errBusy):
+				return tasks.Result{}, tasks.RetryAfter(err, 10*time.Millisecond) // tried again then
+			case err != nil && n > 0: // what there is is delivered and charged, the rest refunded
+				cost := job.Cost * int64(n) / int64(job.Units)
+				return tasks.Result{Outputs: posters, Units: n, Cost: &cost}, nil
 			case err != nil:
-				return tasks.Result{}, err // tried again soon, as long as attempts are left
+				return tasks.Result{}, err // tried again soon, while attempts are left
 			}
 			posters = append(posters, provider.Output{ContentType: "image/svg+xml", Data: poster})
 		}
 		return tasks.Result{Outputs: posters}, nil
 	})
+
+	run, closeShop := openShop()
+	defer closeShop()
+	for _, prompt := range []string{"dunes", "torn", "rude", "busy"} {
+		end := run(ledger.OpenJob{Type: "poster", Cost: 6, Units: 3, Input: json.RawMessage(`"` + prompt + `"`)}).End
+		fmt.Printf("%s: %s, %d of 3, charged %d, attempts %d\n", prompt, end.Reason, end.Delivered, end.Charged, end.Attempts)
+	}
 	// Output:
+	// dunes: delivered, 3 of 3, charged 6, attempts 1
+	// torn: partial, 2 of 3, charged 4, attempts 1
+	// rude: vendor_error, 0 of 3, charged 0, attempts 1
+	// busy: delivered, 3 of 3, charged 6, attempts 2
 }
 
-// render stands for a call to whoever makes the picture. It hands the idempotency key on, so
-// that a run which is repeated after a crash is not a second picture.
-func render(_ context.Context, prompt, _ string) ([]byte, error) {
-	return []byte("<svg xmlns='http://www.w3.org/2000/svg'><text>" + prompt + "</text></svg>"), nil
+// render stands for a call to whoever makes the poster. It would hand job.VendorKey on, so that
+// a run which is repeated after a crash is not a second poster.
+func render(_ context.Context, job tasks.Job, n int) ([]byte, error) {
+	switch prompt := string(job.Input); {
+	case prompt == `"rude"`:
+		return nil, errRefused
+	case prompt == `"busy"` && job.Attempt == 1:
+		return nil, errBusy
+	case prompt == `"torn"` && n == 2:
+		return nil, errors.New("the paper tore")
+	}
+	return []byte("<svg xmlns='http://www.w3.org/2000/svg'/>"), nil
+}
+
+// openShop starts a worker and a relay for an account with credits. run submits a job of that
+// account and waits for its end.
+func openShop() (run func(ledger.OpenJob) ledger.Job, closeShop func()) {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	dir, err := os.MkdirTemp("", "makegood")
+	must(err)
+	store, err := sqlite.Open(ctx, filepath.Join(dir, "ledger.db"), sqlite.Options{Migrate: true})
+	must(err)
+	quiet := slog.New(slog.DiscardHandler)
+	books := ledger.New(store, ledger.Options{Lanes: 1, Logger: quiet})
+	queue, err := miniredis.Run()
+	must(err)
+	rdb, err := tasks.RedisClient("redis://" + queue.Addr())
+	must(err)
+	artifacts, err := tasks.OpenArtifacts(ctx, "mem://")
+	must(err)
+	ada := ledger.AccountName{Tenant: "default", Name: "ada"}
+	_, err = books.Grant(ctx, ledger.GrantCredits{AccountName: ada, Amount: 100, Reason: "welcome"})
+	must(err)
+	var running errgroup.Group
+	running.Go(func() error {
+		return tasks.NewWorker(tasks.WorkerOptions{Ledger: books, Redis: rdb, Artifacts: artifacts, Logger: quiet}).Run(ctx)
+	})
+	running.Go(func() error {
+		return tasks.NewRelay(tasks.RelayOptions{Ledger: books, Redis: rdb, Interval: 20 * time.Millisecond, Logger: quiet}).Run(ctx)
+	})
+	client := tasks.NewClient(books, rdb, tasks.ClientOptions{Logger: quiet})
+
+	run = func(order ledger.OpenJob) ledger.Job {
+		order.AccountName = ada
+		opened, err := client.Submit(ctx, order)
+		must(err)
+		job := opened.Job
+		for job.End == nil {
+			time.Sleep(5 * time.Millisecond)
+			job, err = books.Job(ctx, ada.Tenant, job.ID)
+			must(err)
+		}
+		return job
+	}
+	return run, func() {
+		stop()
+		must(errors.Join(running.Wait(), artifacts.Close(), rdb.Close()))
+		queue.Close()
+		books.Close()
+		must(errors.Join(store.Close(), os.RemoveAll(dir)))
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

@@ -10,6 +10,9 @@ import (
 )
 
 const (
+	// renewals of a lease within its length: two may fail, and with the default lease a cancel
+	// is heard of within 3 s.
+	renewals      = 4
 	progressEvery = 500 * time.Millisecond // between saves of the newest reports
 	progressLen   = 200                    // bytes of a report's line
 )

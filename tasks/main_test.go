@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -24,7 +25,13 @@ import (
 	"github.com/makegood/makegood/tasks"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	if address := os.Getenv(workerProcess); address != "" {
+		fmt.Fprintln(os.Stderr, "worker process:", beWorker(address)) // returns only for a fault
+		os.Exit(1)
+	}
+	testenv.Main(m)
+}
 
 var alice = ledger.AccountName{Tenant: "acme", Name: "alice"}
 
@@ -59,7 +66,8 @@ func onBoth(t *testing.T, test func(w *world)) {
 	})
 }
 
-func postgresStore(t *testing.T) ledger.Store {
+// migrated makes a schema and returns its URL.
+func migrated(t *testing.T) string {
 	t.Helper()
 	url := testenv.Postgres(t)
 	db, err := sql.Open("pgx", url)
@@ -67,7 +75,12 @@ func postgresStore(t *testing.T) ledger.Store {
 	defer db.Close()
 	_, err = migrations.Up(t.Context(), db, migrations.Postgres)
 	require.NoError(t, err)
-	store, err := postgres.Open(t.Context(), url, postgres.Options{})
+	return url
+}
+
+func postgresStore(t *testing.T) ledger.Store {
+	t.Helper()
+	store, err := postgres.Open(t.Context(), migrated(t), postgres.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return store
@@ -179,6 +192,12 @@ func (w *world) ended(id string) ledger.Job {
 	var j ledger.Job
 	w.eventually("job "+id+" ends", func() bool { j = w.job(id); return j.End != nil })
 	return j
+}
+
+func (w *world) grant(amount int64) {
+	w.t.Helper()
+	_, err := w.ledger.Grant(w.ctx, ledger.GrantCredits{AccountName: alice, Amount: amount, Reason: "for the test", Actor: "test"})
+	require.NoError(w.t, err)
 }
 
 func (w *world) balance(want int64) {

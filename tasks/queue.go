@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"regexp"
@@ -38,7 +39,43 @@ func RedisClient(address string) (redis.UniversalClient, error) {
 	}
 	o.MaxRetries, o.MaxRetryBackoff, o.ContextTimeoutEnabled = 15, 2*time.Second, true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // a vendor's, and one more round trip
-	return redis.NewClient(o), nil
+	client := redis.NewClient(o)
+	client.AddHook(shortHandshake{})
+	return client, nil
+}
+
+// shortHandshake bounds the first command of a new connection. go-redis repeats it on that same
+// connection, however broken, as patiently as any other: for 14 seconds with our retries, while
+// Redis may long be back. That is met where something accepts connections for a Redis that is
+// away, such as a load balancer or a container's port.
+type shortHandshake struct{}
+
+const handshakeWithin = time.Second
+
+// DialHook implements redis.Hook.
+func (shortHandshake) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (shortHandshake) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook implements redis.Hook. The error of a handshake that took too long lets the
+// command that needs the connection try another one.
+func (shortHandshake) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "hello" {
+			return next(ctx, cmd)
+		}
+		within, cancel := context.WithTimeout(ctx, handshakeWithin)
+		defer cancel()
+		err := next(within, cmd)
+		if err != nil && within.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("no handshake within %s: %w", handshakeWithin, io.ErrUnexpectedEOF)
+			cmd.SetErr(err)
+		}
+		return err
+	}
 }
 
 // taskID names one wake-up of a job.

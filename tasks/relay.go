@@ -41,8 +41,7 @@ type Relay struct {
 }
 
 const (
-	duePage      = 256
-	relayAtOnce  = 16              // jobs, so that their sights share commits
+	duePage      = 256             // jobs that are relayed at once, so that their sights share commits
 	relayWithin  = 2 * time.Second // for each call to Redis
 	activeAtMost = 5 * time.Second // an "active" task of a job that we know as queued is dead after it
 )
@@ -150,7 +149,6 @@ func (r *Relay) checkMarker(ctx context.Context, now time.Time) error {
 func (r *Relay) queueAgain(ctx context.Context, now time.Time) (again int, err error) {
 	err = eachOpen(ctx, r.o.Ledger, func(jobs []ledger.Job) error {
 		var g errgroup.Group
-		g.SetLimit(relayAtOnce)
 		for _, j := range jobs {
 			o := j.Open
 			if o.State != ledger.StateQueued {
@@ -198,7 +196,6 @@ func (r *Relay) relayDue(ctx context.Context) error {
 		}
 		errs := make([]error, len(jobs))
 		var g errgroup.Group
-		g.SetLimit(relayAtOnce)
 		for i, j := range jobs {
 			if failed[j.ID] {
 				continue

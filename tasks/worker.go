@@ -120,8 +120,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer loops.Wait()
 	defer stopBackground()
 	w.renew(background) // before the first job, so that the worker is known
-	loops.Go(func() { every(background, w.o.LeaseTTL/3, func() { w.renew(background) }) })
-	loops.Go(func() { every(background, min(progressEvery, w.o.LeaseTTL/3), func() { w.saveProgress(background) }) })
+	loops.Go(func() { every(background, w.o.LeaseTTL/renewals, func() { w.renew(background) }) })
+	loops.Go(func() {
+		every(background, min(progressEvery, w.o.LeaseTTL/renewals), func() { w.saveProgress(background) })
+	})
 	if err := server.Start(asynq.HandlerFunc(w.process)); err != nil {
 		return fmt.Errorf("start the queue's server: %w", err)
 	}

@@ -267,11 +267,20 @@ func TestShutdownWaitsForAJobThatIsNearlyDone(t *testing.T) {
 			close(begun)
 			<-release
 			return tasks.Result{}, nil
-		})
+		}, func(o *tasks.WorkerOptions) { o.ShutdownTimeout = time.Minute })
 		id := w.submit(job("")).ID
 		w.signal("the job runs", begun)
-		time.AfterFunc(300*time.Millisecond, func() { close(release) })
-		stop()
+		stopped := make(chan struct{})
+		go func() { stop(); close(stopped) }()
+		inspector := asynq.NewInspectorFromRedisClient(w.redis)
+		w.eventually("the worker takes nothing any more", func() bool {
+			servers, err := inspector.Servers()
+			require.NoError(w.t, err)
+			return len(servers) == 1 && servers[0].Status == "stopped"
+		})
+		require.Equal(w.t, ledger.StateRunning, w.state(id))
+		close(release)
+		w.signal("the worker has stopped", stopped)
 		require.Equal(w.t, ledger.StateCompleted, w.state(id))
 	})
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 
@@ -28,117 +26,76 @@ type accountCreateCmd struct {
 }
 
 func (cmd *accountCreateCmd) Run(ctx context.Context, c *cli) error {
-	a, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	if _, err := a.Ledger.CreateAccount(ctx, ledger.CreateAccount{AccountName: c.name(cmd.ID), Overdraft: int64(cmd.Overdraft)}); err != nil {
-		return err
-	}
-	return showAccount(ctx, c, a, cmd.ID)
-}
-
-type accountShowCmd struct {
-	ID string    `arg:""`
-	At time.Time `help:"The balance at a past time (RFC 3339)."`
-}
-
-func (cmd *accountShowCmd) Run(ctx context.Context, c *cli) error {
-	a, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	if cmd.At.IsZero() {
-		return showAccount(ctx, c, a, cmd.ID)
-	}
-	balance, err := a.Ledger.BalanceAt(ctx, c.name(cmd.ID), cmd.At)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		printJSON(os.Stdout, map[string]any{"account": cmd.ID, "at": shape.Time(cmd.At), "balance": map[string]int64{"available": balance}})
-		return nil
-	}
-	fmt.Printf("%s had %s at %s\n", cmd.ID, c.credits(balance), shape.Clock(cmd.At))
-	return nil
-}
-
-func showAccount(ctx context.Context, c *cli, a *app.App, id string) error {
-	name := c.name(id)
-	account, err := a.Ledger.Account(ctx, name)
-	if err != nil {
-		return err
-	}
-	balance, err := a.Ledger.Balance(ctx, name)
-	if err != nil {
-		return err
-	}
-	grants, err := a.Ledger.Grants(ctx, name)
-	if err != nil {
-		return err
-	}
-	open := 0
-	for _, state := range []ledger.State{ledger.StateQueued, ledger.StateRunning} {
-		jobs, err := a.Ledger.Jobs(ctx, ledger.JobFilter{Tenant: c.Tenant, Account: id, State: state}, ledger.Page{Limit: 200})
+	return c.with(ctx, func(a *app.App) error {
+		order := ledger.CreateAccount{AccountName: c.name(cmd.ID), Overdraft: int64(cmd.Overdraft)}
+		if _, err := a.Ledger.CreateAccount(ctx, order); err != nil {
+			return err
+		}
+		s, err := a.Account(ctx, order.AccountName)
 		if err != nil {
 			return err
 		}
-		open += len(jobs)
-	}
-	s := shape.AccountOf(account, balance, grants, open)
-	if c.JSON {
-		printJSON(os.Stdout, s)
-		return nil
-	}
-	table(os.Stdout, []string{"account", "available", "held", "overdraft", "open jobs", "status"},
-		[][]string{{s.Account, c.credits(balance.Available), c.credits(balance.Held), c.credits(s.Overdraft), strconv.Itoa(open), s.Status}})
-	return nil
+		return c.showAccounts(s, s)
+	})
 }
 
-type accountListCmd struct {
+type accountShowCmd struct {
+	ID string    `arg:"" help:"The account."`
+	At time.Time `help:"As it stood at a past time (RFC 3339)."`
+}
+
+func (cmd *accountShowCmd) Run(ctx context.Context, c *cli) error {
+	return c.with(ctx, func(a *app.App) (err error) {
+		var s shape.Account
+		if cmd.At.IsZero() {
+			s, err = a.Account(ctx, c.name(cmd.ID))
+		} else {
+			s, err = a.AccountAt(ctx, c.name(cmd.ID), cmd.At)
+		}
+		if err != nil {
+			return err
+		}
+		return c.showAccounts(s, s)
+	})
+}
+
+// showAccounts prints accounts as a table, or document as JSON.
+func (c *cli) showAccounts(document any, accounts ...shape.Account) error {
+	return c.show(document, func() {
+		rows := make([][]string, 0, len(accounts))
+		for _, s := range accounts {
+			rows = append(rows, []string{s.Account, c.credits(s.Balance.Available), c.credits(s.Balance.Held), c.credits(s.Overdraft),
+				strconv.Itoa(s.OpenJobs), s.Status, shape.Clock(time.Time(s.CreatedAt))})
+		}
+		c.table([]string{"account", "available", "held", "overdraft", "open jobs", "status", "created (UTC)"}, rows)
+	})
+}
+
+// pageFlags choose one page of a list.
+type pageFlags struct {
 	Limit  int    `default:"50" help:"Rows, 1 to 200."`
 	Cursor string `help:"The next_cursor of the page before."`
 }
 
+type accountListCmd struct{ pageFlags }
+
 func (cmd *accountListCmd) Run(ctx context.Context, c *cli) error {
-	a, err := c.open(ctx)
+	page, err := shape.PageOf(cmd.Limit, cmd.Cursor)
 	if err != nil {
 		return err
 	}
-	defer a.Close()
-	page, err := pageOf(cmd.Limit, cmd.Cursor)
-	if err != nil {
-		return err
-	}
-	accounts, err := a.Ledger.Accounts(ctx, c.Tenant, page)
-	if err != nil {
-		return err
-	}
-	list := shape.List[shape.Account]{Data: []shape.Account{}}
-	rows := make([][]string, 0, len(accounts))
-	for _, account := range accounts {
-		balance, err := a.Ledger.Balance(ctx, c.name(account.Name))
+	return c.with(ctx, func(a *app.App) error {
+		list, err := a.Accounts(ctx, c.Tenant, page)
 		if err != nil {
 			return err
 		}
-		list.Data = append(list.Data, shape.AccountOf(account, balance, nil, 0))
-		rows = append(rows, []string{account.Name, c.credits(balance.Available), c.credits(balance.Held), account.Status, shape.Clock(account.CreatedAt)})
-	}
-	if n := len(accounts); n == page.Limit {
-		list.NextCursor = cursorOf(accounts[n-1].CreatedAt, accounts[n-1].ID)
-	}
-	if c.JSON {
-		printJSON(os.Stdout, list)
-		return nil
-	}
-	table(os.Stdout, []string{"account", "available", "held", "status", "created"}, rows)
-	return nil
+		defer c.more(list.NextCursor)
+		return c.showAccounts(list, list.Data...)
+	})
 }
 
 type accountGrantCmd struct {
-	ID     string        `arg:""`
+	ID     string        `arg:"" help:"The account."`
 	Amount ledger.Amount `arg:"" help:"Credits, more than 0."`
 	Reason string        `required:"" help:"Why, in a few words."`
 	Key    string        `help:"Your own name for this grant: the same again gives nothing."`
@@ -146,151 +103,107 @@ type accountGrantCmd struct {
 }
 
 func (cmd *accountGrantCmd) Run(ctx context.Context, c *cli) error {
-	a, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	granted, err := a.Ledger.Grant(ctx, ledger.GrantCredits{AccountName: c.name(cmd.ID), Key: cmd.Key, Amount: int64(cmd.Amount),
-		Reason: cmd.Reason, Actor: cmd.Actor})
-	if err != nil {
-		return err
-	}
-	balance, err := a.Ledger.Balance(ctx, c.name(cmd.ID))
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		granted.Grant.Remaining = min(granted.Grant.Amount, max(balance.Available, 0))
-		printJSON(os.Stdout, shape.GrantOf(granted.Grant, balance))
-		return nil
-	}
-	said := "granted"
-	if granted.Replayed {
-		said = "had been granted before under this key:"
-	}
-	fmt.Printf("%s %s to %s; available %s\n", said, c.credits(granted.Grant.Amount), cmd.ID, c.credits(balance.Available))
-	return nil
+	return c.with(ctx, func(a *app.App) error {
+		name := c.name(cmd.ID)
+		granted, err := a.Ledger.Grant(ctx, ledger.GrantCredits{AccountName: name, Key: cmd.Key, Amount: int64(cmd.Amount),
+			Reason: cmd.Reason, Actor: cmd.Actor})
+		if err != nil {
+			return err
+		}
+		s, err := a.Grant(ctx, name, granted.Grant.ID)
+		if err != nil {
+			return err
+		}
+		return c.show(s, func() {
+			said := "granted"
+			if granted.Replayed {
+				said = "had been granted before under this key:"
+			}
+			fmt.Fprintf(c.out, "%s %s to %s; available %s\n", said, c.credits(s.Amount), s.Account, c.credits(s.Balance.Available))
+		})
+	})
 }
 
 type accountAdjustCmd struct {
-	ID     string        `arg:""`
-	Amount ledger.Amount `arg:"" help:"Credits, + or −; write -- before a negative one."`
+	ID     string        `arg:"" help:"The account."`
+	Amount ledger.Amount `arg:"" help:"Credits, + or −."`
 	Reason string        `required:"" help:"Why, in a few words."`
 	Actor  string        `required:"" help:"Who answers for it."`
-	Key    string        `help:"Your own name for this adjustment."`
+	Key    string        `help:"Your own name for this adjustment: the same again moves nothing."`
 	Job    string        `help:"The job it is about."`
 }
 
 func (cmd *accountAdjustCmd) Run(ctx context.Context, c *cli) error {
-	a, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	adjusted, err := a.Ledger.Adjust(ctx, ledger.AdjustCredits{AccountName: c.name(cmd.ID), Key: cmd.Key, Amount: int64(cmd.Amount),
-		AboutJob: cmd.Job, Reason: cmd.Reason, Actor: cmd.Actor})
-	if err != nil {
-		return err
-	}
-	return c.printAdjusted(adjusted)
+	return c.with(ctx, func(a *app.App) error {
+		adjusted, err := a.Ledger.Adjust(ctx, ledger.AdjustCredits{AccountName: c.name(cmd.ID), Key: cmd.Key, Amount: int64(cmd.Amount),
+			AboutJob: cmd.Job, Reason: cmd.Reason, Actor: cmd.Actor})
+		if err != nil {
+			return err
+		}
+		return c.showAdjusted(ctx, a, adjusted)
+	})
 }
 
-func (c *cli) printAdjusted(adjusted ledger.Adjusted) error {
+func (c *cli) showAdjusted(ctx context.Context, a *app.App, adjusted ledger.Adjusted) error {
 	x := adjusted.Adjustment
-	if c.JSON {
-		printJSON(os.Stdout, map[string]any{"id": x.ID, "key": shape.Text(x.Key), "account": x.Account, "amount": x.Amount,
-			"about_job": shape.Text(x.AboutJob), "reason": x.Reason, "actor": x.Actor, "balance_after": adjusted.Balance,
-			"created_at": shape.Time(x.CreatedAt)})
-		return nil
+	balance, err := a.Ledger.Balance(ctx, c.name(x.Account))
+	if err != nil {
+		return err
 	}
-	fmt.Printf("adjusted %s by %s; available %s\n", x.Account, c.credits(x.Amount), c.credits(adjusted.Balance))
-	return nil
+	s := shape.AdjustmentOf(x, balance)
+	return c.show(s, func() {
+		said := "adjusted"
+		if adjusted.Replayed {
+			said = "had been adjusted before under this key:"
+		}
+		fmt.Fprintf(c.out, "%s %s by %s; available %s\n", said, x.Account, shape.Signed(x.Amount, c.CreditScale), c.credits(balance.Available))
+	})
 }
 
 type accountStatementCmd struct {
-	ID     string    `arg:""`
-	From   time.Time `help:"From this moment on (RFC 3339)."`
-	To     time.Time `help:"Before this moment (RFC 3339)."`
-	Month  string    `help:"A month, YYYY-MM, in UTC."`
+	ID     string    `arg:"" help:"The account."`
+	From   time.Time `xor:"from" help:"From this moment on (RFC 3339)."`
+	To     time.Time `xor:"to" help:"Before this moment (RFC 3339)."`
+	Month  month     `xor:"from,to" help:"A month, YYYY-MM, in UTC."`
 	Job    string    `help:"Only what belongs to one job: the answer to a dispute."`
-	Format string    `enum:"table,json,csv" default:"table" help:"table, json or csv."`
+	Format string    `enum:"table,json,csv,html" default:"table" help:"table, json, csv or html."`
 }
 
-func (cmd *accountStatementCmd) Run(ctx context.Context, c *cli) error {
-	a, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	if cmd.Month != "" {
-		if cmd.From, err = time.Parse("2006-01", cmd.Month); err != nil {
-			return ledger.Invalid("month", "write it as 2006-01")
-		}
-		cmd.To = cmd.From.AddDate(0, 1, 0)
-	}
-	s, err := statement(ctx, a, c.name(cmd.ID), cmd.From, cmd.To, cmd.Job)
-	if err != nil {
-		return err
-	}
-	switch {
-	case c.JSON || cmd.Format == "json":
-		printJSON(os.Stdout, s)
-	case cmd.Format == "csv":
-		return statementCSV(s)
-	default:
-		c.printStatement(s)
+// month is a calendar month in UTC, by its first moment.
+type month struct{ time.Time }
+
+// UnmarshalText reads YYYY-MM.
+func (m *month) UnmarshalText(text []byte) (err error) {
+	if m.Time, err = time.Parse("2006-01", string(text)); err != nil {
+		return fmt.Errorf("%q is no month; write it as YYYY-MM, such as 2026-03", text)
 	}
 	return nil
 }
 
-// statement gathers all entries of the time asked for, oldest first.
-func statement(ctx context.Context, a *app.App, name ledger.AccountName, from, to time.Time, job string) (shape.Statement, error) {
-	now, err := a.Ledger.Now(ctx)
-	if err != nil {
-		return shape.Statement{}, err
+func (cmd *accountStatementCmd) Run(ctx context.Context, c *cli) error {
+	period := app.Period{From: cmd.From, To: cmd.To}
+	if !cmd.Month.IsZero() {
+		period = app.Period{From: cmd.Month.Time, To: cmd.Month.AddDate(0, 1, 0)}
 	}
-	if to.IsZero() {
-		to = now
-	}
-	account, err := a.Ledger.Account(ctx, name)
-	if err != nil {
-		return shape.Statement{}, err
-	}
-	if from.IsZero() {
-		from = account.CreatedAt
-	}
-	s := shape.Statement{Account: name.Name, From: shape.Time(from), To: shape.Time(to), ByKind: map[string]int64{}, Entries: []shape.Entry{}}
-	page := ledger.Page{Limit: 200}
-	for {
-		entries, err := a.Ledger.Entries(ctx, ledger.EntryFilter{Account: name, From: from, To: to, JobID: job}, page)
+	return c.with(ctx, func(a *app.App) error {
+		waiting := c.progress("reading the entries of " + cmd.ID)
+		s, err := a.Statement(ctx, c.name(cmd.ID), period, cmd.Job)
+		waiting.stop()
 		if err != nil {
-			return s, err
+			return err
 		}
-		for _, e := range entries {
-			s.Entries = append(s.Entries, shape.EntryOf(e))
-			if e.Movement() {
-				s.ByKind[string(e.Kind)] += e.Delta
-			}
+		switch {
+		case c.JSON || cmd.Format == "json":
+			printJSON(c.out, s)
+		case cmd.Format == "csv":
+			return s.CSV(c.out)
+		case cmd.Format == "html":
+			return s.HTML(c.out, c.CreditScale)
+		default:
+			c.printStatement(s)
 		}
-		if len(entries) < page.Limit {
-			break
-		}
-		last := entries[len(entries)-1]
-		page.AfterAt, page.AfterID = last.CreatedAt, last.ID
-	}
-	reverse(s.Entries)
-	if s.Opening, err = a.Ledger.BalanceAt(ctx, name, from.Add(-time.Microsecond)); err != nil {
-		return s, err
-	}
-	s.Closing, err = a.Ledger.BalanceAt(ctx, name, to.Add(-time.Microsecond))
-	return s, err
-}
-
-func reverse[T any](list []T) {
-	for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
-		list[i], list[j] = list[j], list[i]
-	}
+		return nil
+	})
 }
 
 func (c *cli) printStatement(s shape.Statement) {
@@ -298,33 +211,10 @@ func (c *cli) printStatement(s shape.Statement) {
 	for _, e := range s.Entries {
 		after, delta := "", ""
 		if e.BalanceAfter != nil {
-			after, delta = c.credits(*e.BalanceAfter), fmt.Sprintf("%+d", e.Delta)
+			after, delta = c.credits(*e.BalanceAfter), shape.Signed(e.Delta, c.CreditScale)
 		}
 		rows = append(rows, []string{shape.Clock(time.Time(e.CreatedAt)), string(e.Kind), delta, after, e.JobID, e.Reason})
 	}
-	fmt.Printf("%s   opening %s   closing %s\n", s.Account, c.credits(s.Opening), c.credits(s.Closing))
-	table(os.Stdout, []string{"time (UTC)", "kind", "credits", "balance", "job", "reason"}, rows)
-}
-
-func statementCSV(s shape.Statement) error {
-	w := csv.NewWriter(os.Stdout)
-	_ = w.Write([]string{"created_at", "id", "seq", "kind", "delta", "balance_after", "job_id", "reason", "actor"})
-	for _, e := range s.Entries {
-		seq, after := "", ""
-		if e.Seq != nil {
-			seq, after = strconv.FormatInt(*e.Seq, 10), strconv.FormatInt(*e.BalanceAfter, 10)
-		}
-		_ = w.Write([]string{time.Time(e.CreatedAt).UTC().Format(time.RFC3339Nano), e.ID, seq, string(e.Kind),
-			strconv.FormatInt(e.Delta, 10), after, e.JobID, plain(e.Reason), plain(e.Actor)})
-	}
-	w.Flush()
-	return w.Error()
-}
-
-// plain keeps a spreadsheet from taking text for a formula.
-func plain(s string) string {
-	if s != "" && (s[0] == '=' || s[0] == '+' || s[0] == '-' || s[0] == '@') {
-		return "'" + s
-	}
-	return s
+	fmt.Fprintf(c.out, "%s   opening %s   closing %s\n", s.Account, c.credits(s.Opening), c.credits(s.Closing))
+	c.table([]string{"time (UTC)", "kind", "credits", "balance", "job", "reason"}, rows)
 }

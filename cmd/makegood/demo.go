@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/makegood/makegood/internal/app"
@@ -28,6 +32,7 @@ const (
 	demoLease    = 1500 * time.Millisecond
 	demoDuration = 900 * time.Millisecond // a picture, artificially
 	demoTimeout  = 60 * time.Second
+	demoLook     = 100 * time.Millisecond // between reads of a job that is waited for
 )
 
 // demo is one tour under way.
@@ -45,21 +50,17 @@ type demo struct {
 
 	survivor, orphan, doomed string // job ids
 	refused, replayed        bool
-	malformed                []string
+	leftOut                  []string // lines of the prompts file, and why
 }
 
 func (cmd *demoCmd) Run(ctx context.Context, c *cli) error {
 	if cmd.Out == "" {
 		cmd.Out = filepath.Join("demo-out", ledger.NewID())
 	}
-	lines, malformed, err := readPrompts(cmd.Prompts)
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(cmd.Out, 0o755); err != nil {
 		return err
 	}
-	d := &demo{cli: c, dir: cmd.Out, titles: map[string]string{}, ended: map[string]ledger.Job{}, started: time.Now(), malformed: malformed}
+	d := &demo{cli: c, dir: cmd.Out, titles: map[string]string{}, ended: map[string]ledger.Job{}, started: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	shut, err := d.open(ctx)
@@ -67,6 +68,10 @@ func (cmd *demoCmd) Run(ctx context.Context, c *cli) error {
 		return err
 	}
 	defer shut()
+	lines, err := d.readPrompts(cmd.Prompts)
+	if err != nil {
+		return err
+	}
 	if err := d.tour(ctx, lines); err != nil {
 		return err
 	}
@@ -75,9 +80,9 @@ func (cmd *demoCmd) Run(ctx context.Context, c *cli) error {
 	}
 	if len(d.faults) > 0 {
 		for _, fault := range d.faults {
-			fmt.Fprintln(os.Stderr, "NOT AS IT SHOULD BE:", fault)
+			fmt.Fprintln(d.err, "NOT AS IT SHOULD BE:", fault)
 		}
-		return exitError(exitFailed)
+		return exitError(app.ExitFailed)
 	}
 	d.say("everything is as it should be")
 	return nil
@@ -102,7 +107,7 @@ func (d *demo) open(ctx context.Context) (shut func(), err error) {
 	cfg.OrphanThreshold, cfg.LeaseTTL, cfg.RelayInterval = demoOrphan, demoLease, 200*time.Millisecond
 	cfg.SweepInterval, cfg.AttemptTimeout, cfg.ShutdownTimeout = 500*time.Millisecond, 20*time.Second, 2*time.Second
 	cfg.WorkerConcurrency, cfg.MaxAttempts = 3, 3
-	log, err := telemetry.Logger(os.Stderr, "error", cfg.LogFormat)
+	log, err := telemetry.Logger(d.err, "error", cfg.LogFormat)
 	if err != nil {
 		return nil, err
 	}
@@ -152,17 +157,14 @@ func (d *demo) tour(ctx context.Context, lines []promptLine) error {
 	return d.watch(ctx)
 }
 
-// grants gives every account what its jobs will cost, and one of them too little.
+// grants gives every account what its jobs will cost.
 func (d *demo) grants(ctx context.Context, lines []promptLine) error {
 	want := map[string]int64{"ada": 3 * local.DefaultPrice, "linus": local.DefaultPrice - 1}
 	for _, line := range lines {
-		cost, _, err := d.app.Estimate(line.Type, line.input)
-		if err != nil {
-			return fmt.Errorf("line %d: %w", line.n, err)
-		}
-		want[line.Account] += cost
+		want[line.Account] += line.cost
 	}
-	for account, amount := range want {
+	for _, account := range slices.Sorted(maps.Keys(want)) {
+		amount := want[account]
 		g := ledger.GrantCredits{AccountName: d.name(account), Amount: amount, Reason: "demo", Key: "demo-" + account}
 		if _, err := d.app.Ledger.Grant(ctx, g); err != nil {
 			return err
@@ -198,11 +200,8 @@ func (d *demo) submitAll(ctx context.Context, lines []promptLine) error {
 	if d.doomed, err = d.submit(ctx, "ada", "a picture that cannot be made "+app.FailWord, 3); err != nil {
 		return err
 	}
-	if _, err := d.submit(ctx, "linus", "a picture that nobody paid for", 3); err == nil {
-		d.fault("linus was charged without having the credits")
-	} else {
-		d.refused = true
-		d.say("refused: linus %v", err)
+	if err := d.overspend(ctx); err != nil {
+		return err
 	}
 	for i, line := range lines {
 		key := line.Key
@@ -210,6 +209,10 @@ func (d *demo) submitAll(ctx context.Context, lines []promptLine) error {
 			key = fmt.Sprintf("line-%d", line.n)
 		}
 		id, err := d.order(ctx, line.Account, line.input, key, 3)
+		if errors.Is(err, ledger.ErrKeyReused) { // by another line of the file
+			d.leaveOut(line.n, err)
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w", line.n, err)
 		}
@@ -219,6 +222,31 @@ func (d *demo) submitAll(ctx context.Context, lines []promptLine) error {
 		}
 	}
 	d.say("submitted %d jobs", len(d.jobs))
+	return nil
+}
+
+// overspend orders what costs one credit more than the account has.
+func (d *demo) overspend(ctx context.Context) error {
+	const account = "linus"
+	balance, err := d.app.Ledger.Balance(ctx, d.name(account))
+	if err != nil {
+		return err
+	}
+	order, err := d.orderOf(account, local.Type, json.RawMessage(`{"prompt":"a picture that nobody paid for"}`))
+	if err != nil {
+		return err
+	}
+	order.Cost = balance.Available + 1
+	_, err = d.app.Client.Submit(ctx, order)
+	switch {
+	case err == nil:
+		d.fault("%s was charged without having the credits", account)
+	case errors.Is(err, ledger.ErrInsufficientCredits):
+		d.refused = true
+		d.say("refused: %s, %s", account, d.told(err))
+	default:
+		return err
+	}
 	return nil
 }
 

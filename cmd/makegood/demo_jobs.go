@@ -1,15 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 // promptLine is one line of a prompts file.
 type promptLine struct {
 	n       int
+	cost    int64
 	input   json.RawMessage
 	Account string  `json:"account"`
 	Type    string  `json:"type"`
@@ -30,37 +33,57 @@ type promptLine struct {
 	Key     string  `json:"key"`
 }
 
-// readPrompts reads a prompts file. A malformed line is named, and the others go on.
-func readPrompts(file string) (lines []promptLine, malformed []string, err error) {
+// readPrompts reads a prompts file. A line that cannot be used is named, and the others go on.
+func (d *demo) readPrompts(file string) (lines []promptLine, err error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
-		return nil, nil, ledger.Invalid("prompts", err.Error())
+		return nil, ledger.Invalid("prompts", err.Error())
 	}
-	scanner := bufio.NewScanner(bytes.NewReader(raw))
-	scanner.Buffer(nil, 2*ledger.MaxInputLen)
-	for n := 1; scanner.Scan(); n++ {
-		text := bytes.TrimSpace(scanner.Bytes())
-		if len(text) == 0 {
+	n := 0
+	for text := range bytes.Lines(raw) {
+		n++
+		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
 		}
-		line := promptLine{n: n}
-		dec := json.NewDecoder(bytes.NewReader(text))
-		dec.DisallowUnknownFields()
-		err := dec.Decode(&line)
-		if err == nil && (line.Account == "" || line.Prompt == "" || line.Type != local.Type) {
-			err = fmt.Errorf("needs account, prompt, and the type %q", local.Type)
-		}
+		line, err := d.readPrompt(n, text)
 		if err != nil {
-			malformed = append(malformed, fmt.Sprintf("%s:%d: %v", file, n, err))
+			d.leaveOut(n, err)
 			continue
-		}
-		line.input, err = json.Marshal(map[string]any{"prompt": line.Prompt, "size": line.Size, "style": line.Style, "seed": line.Seed})
-		if err != nil {
-			return nil, nil, err
 		}
 		lines = append(lines, line)
 	}
-	return lines, malformed, scanner.Err()
+	if len(lines) == 0 {
+		return nil, ledger.Invalid("prompts", fmt.Sprintf("%s has no line that can be used: %s", file, strings.Join(d.leftOut, "; ")))
+	}
+	return lines, nil
+}
+
+func (d *demo) readPrompt(n int, text []byte) (line promptLine, err error) {
+	line.n = n
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&line); err != nil {
+		return line, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return line, errors.New("has more than one object")
+	}
+	line.input, err = json.Marshal(map[string]any{"prompt": line.Prompt, "size": line.Size, "style": line.Style, "seed": line.Seed})
+	if err != nil {
+		return line, err
+	}
+	order, err := d.orderOf(line.Account, line.Type, line.input)
+	if err != nil {
+		return line, err
+	}
+	order.Key, line.cost = line.Key, order.Cost
+	return line, order.Validate()
+}
+
+// leaveOut names a line of the prompts file that cannot be used.
+func (d *demo) leaveOut(n int, err error) {
+	d.leftOut = append(d.leftOut, fmt.Sprintf("line %d: %v", n, err))
+	fmt.Fprintf(d.err, "makegood: left out line %d: %v\n", n, err)
 }
 
 // submit orders one picture by its prompt.
@@ -77,12 +100,12 @@ func (d *demo) submit(ctx context.Context, account, prompt string, attempts int)
 }
 
 func (d *demo) order(ctx context.Context, account string, input json.RawMessage, key string, attempts int) (string, error) {
-	cost, units, err := d.app.Estimate(local.Type, input)
+	order, err := d.orderOf(account, local.Type, input)
 	if err != nil {
 		return "", err
 	}
-	opened, err := d.app.Client.Submit(ctx, ledger.OpenJob{AccountName: d.name(account), Type: local.Type, Key: key, Cost: cost,
-		Units: units, Input: input, MaxAttempts: attempts, MaxWait: d.app.Config.MaxWait})
+	order.Key, order.MaxAttempts = key, attempts
+	opened, err := d.app.Client.Submit(ctx, order)
 	if err != nil {
 		return "", err
 	}
@@ -90,6 +113,13 @@ func (d *demo) order(ctx context.Context, account string, input json.RawMessage,
 		d.jobs = append(d.jobs, id)
 	}
 	return opened.Job.ID, nil
+}
+
+// orderOf is a job at its price.
+func (d *demo) orderOf(account, jobType string, input json.RawMessage) (order ledger.OpenJob, err error) {
+	order = ledger.OpenJob{AccountName: d.name(account), Type: jobType, Input: input, MaxWait: d.app.Config.MaxWait}
+	order.Cost, order.Units, err = d.app.Estimate(jobType, input)
+	return order, err
 }
 
 // await reads a job until it is as asked.
@@ -102,18 +132,9 @@ func (d *demo) await(ctx context.Context, id string, until func(ledger.Job) bool
 		if until(j) {
 			return nil
 		}
-		if err := wait(ctx); err != nil {
+		if err := pause(ctx, demoLook); err != nil {
 			return fmt.Errorf("job %s is still %s: %w", id, j.State(), err)
 		}
-	}
-}
-
-func wait(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(pollEvery):
-		return nil
 	}
 }
 
@@ -133,15 +154,16 @@ func (d *demo) watch(ctx context.Context) error {
 				d.say("%2d of %d  %-9s %-18s %s", len(d.ended), len(d.jobs), j.End.State, j.End.Reason, d.titles[id])
 			}
 		}
-		if err := wait(ctx); err != nil {
+		if err := pause(ctx, demoLook); err != nil {
 			return fmt.Errorf("%d of %d jobs have not ended: %w", len(d.jobs)-len(d.ended), len(d.jobs), err)
 		}
 	}
 	return nil
 }
 
+// say tells the story as it goes, on stderr: stdout is for what came out.
 func (d *demo) say(format string, args ...any) {
-	fmt.Printf("%6.1fs  %s\n", time.Since(d.started).Seconds(), fmt.Sprintf(format, args...))
+	fmt.Fprintf(d.err, "%6.1fs  %s\n", time.Since(d.started).Seconds(), fmt.Sprintf(format, args...))
 }
 
 func (d *demo) fault(format string, args ...any) {

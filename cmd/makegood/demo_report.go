@@ -3,58 +3,83 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
+	"github.com/makegood/makegood/internal/app"
 	"github.com/makegood/makegood/internal/contactsheet"
 	"github.com/makegood/makegood/internal/shape"
 	"github.com/makegood/makegood/ledger"
+	"github.com/makegood/makegood/reconciler"
 )
+
+// demoReport is report.json, and what --json prints.
+type demoReport struct {
+	OK      bool                    `json:"ok"`
+	Jobs    []shape.Job             `json:"jobs"`
+	Verify  reconciler.VerifyReport `json:"verify"`
+	LeftOut []string                `json:"left_out"` // lines of the prompts file, and why
+	Faults  []string                `json:"faults"`   // what is not as it should be
+	Seconds float64                 `json:"seconds"`
+}
 
 // finish checks what came out, prints it, and leaves the files.
 func (d *demo) finish(ctx context.Context) error {
 	d.check()
-	jobs, err := d.printJobs(ctx)
-	if err != nil {
-		return err
-	}
-	for _, account := range []string{"ada", "grace"} {
-		s, err := statement(ctx, d.app, d.name(account), time.Time{}, time.Time{}, "")
+	r := demoReport{Jobs: make([]shape.Job, 0, len(d.jobs)), LeftOut: append([]string{}, d.leftOut...)}
+	for _, id := range d.jobs {
+		s, err := d.app.Job(ctx, d.ended[id])
 		if err != nil {
-			continue // the user's own prompts may name others
+			return err
 		}
-		fmt.Println()
-		d.printStatement(s)
+		r.Jobs = append(r.Jobs, s)
 	}
-	sheet := filepath.Join(d.dir, "contact.png")
-	if err := d.contactSheet(sheet, jobs); err != nil {
+	var err error
+	if r.Verify, err = d.verify(ctx, d.app.Config, ""); err != nil {
 		return err
 	}
-	cfg := d.app.Config
-	report, err := verify(ctx, cfg, "")
-	if err != nil {
-		return err
+	if !r.Verify.OK {
+		d.fault("verify found %d broken rows", len(r.Verify.Broken))
 	}
-	fmt.Println()
-	printVerify(report)
-	if !report.OK {
-		d.fault("verify found %d broken rows", len(report.Broken))
-	}
-	raw, err := json.MarshalIndent(map[string]any{"jobs": jobs, "verify": report, "malformed": d.malformed, "faults": d.faults,
-		"seconds": time.Since(d.started).Seconds()}, "", "  ")
+	r.OK, r.Faults, r.Seconds = len(d.faults) == 0, append([]string{}, d.faults...), time.Since(d.started).Seconds()
+	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(d.dir, "report.json"), raw, 0o644); err != nil {
 		return err
 	}
-	for _, line := range d.malformed {
-		fmt.Fprintln(os.Stderr, "left out:", line)
+	if err := d.contactSheet(filepath.Join(d.dir, "contact.png"), r.Jobs); err != nil {
+		return err
 	}
-	fmt.Printf("\npictures       %s\ncontact sheet  %s\nreport         %s\n", filepath.Join(d.dir, "artifacts"), sheet, filepath.Join(d.dir, "report.json"))
+	if d.JSON {
+		printJSON(d.out, r)
+		return nil
+	}
+	return d.print(ctx, r)
+}
+
+// print shows what came out: the jobs, two statements, the invariants, and where the files are.
+func (d *demo) print(ctx context.Context, r demoReport) error {
+	d.printJobs(r.Jobs)
+	for _, account := range []string{"ada", "grace"} {
+		s, err := d.app.Statement(ctx, d.name(account), app.Period{}, "")
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue // the user's own prompts may name others
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(d.out)
+		d.printStatement(s)
+	}
+	fmt.Fprintln(d.out)
+	d.printVerify(r.Verify)
+	fmt.Fprintf(d.out, "\npictures       %s\ncontact sheet  %s\nreport         %s\n",
+		filepath.Join(d.dir, "artifacts"), filepath.Join(d.dir, "contact.png"), filepath.Join(d.dir, "report.json"))
 	return nil
 }
 
@@ -89,23 +114,6 @@ func (d *demo) check() {
 	if !d.refused || !d.replayed {
 		d.fault("refused for lack of credits: %v; repeated key recognised: %v", d.refused, d.replayed)
 	}
-}
-
-func (d *demo) printJobs(ctx context.Context) ([]shape.Job, error) {
-	jobs := make([]shape.Job, 0, len(d.jobs))
-	rows := make([][]string, 0, len(d.jobs))
-	for _, id := range d.jobs {
-		s, err := shaped(ctx, d.app, d.ended[id])
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, s)
-		rows = append(rows, []string{s.ID, s.Account, string(s.State), strconv.Itoa(s.Attempts), d.credits(s.Cost.Charged),
-			d.credits(s.Cost.Refunded), string(s.EndReason)})
-	}
-	fmt.Println()
-	table(os.Stdout, []string{"job", "account", "state", "attempts", "charged", "refunded", "why"}, rows)
-	return jobs, nil
 }
 
 // contactSheet puts all jobs on one picture, the refunded ones too.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/makegood/makegood/internal/app"
-	"github.com/makegood/makegood/internal/config"
 	"github.com/makegood/makegood/internal/shape"
 	"github.com/makegood/makegood/ledger"
+	"github.com/makegood/makegood/reconciler"
 )
 
 type jobCmd struct {
@@ -34,298 +34,290 @@ type jobSubmitCmd struct {
 	Key      string            `help:"Your own name for this job: the same again charges nothing."`
 	RetryOf  string            `help:"The ended job that this one tries again."`
 	Metadata map[string]string `help:"k=v, kept with the job."`
-	Wait     bool              `help:"Wait for the job to end."`
-}
-
-func (cmd *jobSubmitCmd) input() (json.RawMessage, error) {
-	switch {
-	case cmd.Prompt != "":
-		return json.Marshal(map[string]string{"prompt": cmd.Prompt})
-	case cmd.Input == "-":
-		return io.ReadAll(io.LimitReader(os.Stdin, ledger.MaxInputLen+1))
-	case strings.HasPrefix(cmd.Input, "@"):
-		return os.ReadFile(cmd.Input[1:])
-	case cmd.Input == "":
-		return nil, ledger.Invalid("input", "say what to make with --prompt or --input")
-	}
-	return json.RawMessage(cmd.Input), nil
+	Wait     bool              `help:"Wait for the job to end; exit 1 if it is not delivered."`
 }
 
 func (cmd *jobSubmitCmd) Run(ctx context.Context, c *cli) error {
-	input, err := cmd.input()
+	input, err := cmd.input(c.in)
 	if err != nil {
 		return err
 	}
-	a, err := c.open(ctx)
-	if err != nil {
-		return err
+	return c.with(ctx, func(a *app.App) error {
+		order, err := cmd.order(c, a, input)
+		if err != nil {
+			return err
+		}
+		opened, err := a.Client.Submit(ctx, order)
+		if err != nil {
+			return err
+		}
+		if opened.Job.End == nil {
+			c.warnIfNobodyRuns(ctx, a)
+		}
+		if cmd.Wait {
+			return c.wait(ctx, a, opened.Job.ID)
+		}
+		return c.showJob(ctx, a, opened.Job)
+	})
+}
+
+// input is what was given to make, at most one byte more than is allowed.
+func (cmd *jobSubmitCmd) input(stdin io.Reader) (json.RawMessage, error) {
+	source := stdin
+	switch {
+	case cmd.Prompt != "":
+		return json.Marshal(map[string]string{"prompt": cmd.Prompt})
+	case cmd.Input == "":
+		return nil, ledger.Invalid("input", "say what to make with --prompt or --input")
+	case cmd.Input == "-":
+	case strings.HasPrefix(cmd.Input, "@"):
+		file, err := os.Open(cmd.Input[1:])
+		if err != nil {
+			return nil, ledger.Invalid("input", err.Error())
+		}
+		defer file.Close()
+		source = file
+	default:
+		return json.RawMessage(cmd.Input), nil
 	}
-	defer a.Close()
-	order := ledger.OpenJob{AccountName: c.name(cmd.Account), Type: cmd.Type, Key: cmd.Key, Input: input, RetryOf: cmd.RetryOf,
+	raw, err := io.ReadAll(io.LimitReader(source, ledger.MaxInputLen+1))
+	if err != nil {
+		return nil, ledger.Invalid("input", err.Error())
+	}
+	return raw, nil
+}
+
+func (cmd *jobSubmitCmd) order(c *cli, a *app.App, input json.RawMessage) (order ledger.OpenJob, err error) {
+	order = ledger.OpenJob{AccountName: c.name(cmd.Account), Type: cmd.Type, Key: cmd.Key, Input: input, RetryOf: cmd.RetryOf,
 		MaxAttempts: a.Config.MaxAttempts, MaxWait: a.Config.MaxWait} // --max-wait is a setting too
 	if order.Cost, order.Units, err = a.Estimate(cmd.Type, input); err != nil {
-		return err
+		return order, err
 	}
 	if cmd.Cost != nil {
 		order.Cost = int64(*cmd.Cost)
 	}
 	if len(cmd.Metadata) > 0 {
-		if order.Metadata, err = json.Marshal(cmd.Metadata); err != nil {
-			return err
-		}
+		order.Metadata, err = json.Marshal(cmd.Metadata)
 	}
-	opened, err := a.Client.Submit(ctx, order)
-	if err != nil {
-		return err
-	}
-	if cmd.Wait {
-		return c.follow(ctx, a, opened.Job.ID, false)
-	}
-	return c.showJob(ctx, a, opened.Job)
+	return order, err
 }
 
-// shaped gathers what a job's shape needs.
-func shaped(ctx context.Context, a *app.App, j ledger.Job) (shape.Job, error) {
-	balance, err := a.Ledger.Balance(ctx, ledger.AccountName{Tenant: j.Tenant, Name: j.Account})
+// warnIfNobodyRuns tells why a job that was accepted may wait for long.
+func (c *cli) warnIfNobodyRuns(ctx context.Context, a *app.App) {
+	relays, err := a.Ledger.Relays(ctx)
 	if err != nil {
-		return shape.Job{}, err
+		return // the job is accepted all the same
 	}
-	credited, err := a.Ledger.Credited(ctx, j.ID)
+	now, err := a.Ledger.Now(ctx)
 	if err != nil {
-		return shape.Job{}, err
+		return
 	}
-	dir := a.Config.ArtifactsDir()
-	return shape.JobOf(j, balance, credited, func(key string) string { return dir + "/" + key }), nil
+	switch queue := reconciler.HealthOf(relays, now); {
+	case queue.Out():
+		fmt.Fprintf(c.err, "makegood: accepted; the job waits for Redis, which the scheduler last reached at %s\n", shape.Clock(queue.OutSince))
+	case !queue.Reached():
+		fmt.Fprintln(c.err, "makegood: accepted; the job waits for a scheduler and a worker: start `makegood up`, or both of them")
+	}
 }
 
 func (c *cli) showJob(ctx context.Context, a *app.App, j ledger.Job) error {
-	s, err := shaped(ctx, a, j)
+	s, err := a.Job(ctx, j)
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		printJSON(os.Stdout, s)
-	} else {
-		c.printJob(s)
+	return c.show(s, func() { c.printJob(s) })
+}
+
+// printJob shows one job to a person.
+func (c *cli) printJob(s shape.Job) {
+	fmt.Fprintf(c.out, "%s  %s  %s", s.ID, s.Account, s.State)
+	if s.EndReason != "" {
+		fmt.Fprintf(c.out, " (%s)", string(s.EndReason))
 	}
-	return nil
+	fmt.Fprintf(c.out, "  held %s, charged %s, refunded %s\n", c.credits(s.Cost.Held), c.credits(s.Cost.Charged), c.credits(s.Cost.Refunded))
+	if s.Error != nil {
+		fmt.Fprintln(c.out, "  error:", s.Error.Message)
+	}
+	if s.Result != nil {
+		for _, a := range s.Result.Artifacts {
+			fmt.Fprintln(c.out, " ", a.URL)
+		}
+	}
 }
 
 type jobShowCmd struct {
-	ID string `arg:""`
+	ID string `arg:"" help:"The job."`
 }
 
 func (cmd *jobShowCmd) Run(ctx context.Context, c *cli) error {
-	a, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	j, err := a.Ledger.Job(ctx, c.Tenant, cmd.ID)
-	if err != nil {
-		return err
-	}
-	s, err := shaped(ctx, a, j)
-	if err != nil {
-		return err
-	}
-	entries, err := a.Ledger.JobEntries(ctx, j.ID)
-	if err != nil {
-		return err
-	}
-	attempts, err := a.Ledger.Attempts(ctx, j.ID)
-	if err != nil {
-		return err
-	}
-	calls, err := a.Ledger.Calls(ctx, j.ID)
-	if err != nil {
-		return err
-	}
-	story := shape.StoryOf(s, j, entries, attempts, calls)
-	if c.JSON {
-		printJSON(os.Stdout, story)
-		return nil
-	}
-	c.printJob(s)
-	c.printStory(story)
-	return nil
+	return c.with(ctx, func(a *app.App) error {
+		story, err := a.JobStory(ctx, c.Tenant, cmd.ID)
+		if err != nil {
+			return err
+		}
+		return c.show(story, func() { c.printStory(story) })
+	})
 }
 
 func (c *cli) printStory(s shape.JobStory) {
-	rows := make([][]string, 0, len(s.Entries))
-	for _, e := range s.Entries {
-		after := ""
-		if e.BalanceAfter != nil {
-			after = c.credits(*e.BalanceAfter)
-		}
-		rows = append(rows, []string{shape.Clock(time.Time(e.CreatedAt)), string(e.Kind), fmt.Sprintf("%+d", e.Delta), after, e.Reason, e.Actor})
+	c.printJob(s.Job)
+	if len(s.Flags) > 0 {
+		fmt.Fprintln(c.out, "  flags:", strings.Join(s.Flags, ", "))
 	}
-	fmt.Println()
-	table(os.Stdout, []string{"time (UTC)", "entry", "credits", "balance", "reason", "actor"}, rows)
-	rows = rows[:0]
-	for _, t := range s.AttemptLog {
-		rows = append(rows, []string{strconv.Itoa(t.N), strconv.Itoa(t.Epoch), shape.Clock(time.Time(t.StartedAt)), shape.Clock(time.Time(t.EndedAt)), string(t.Outcome), t.Worker})
+	moments := shape.Timeline(s, c.credits)
+	rows := make([][]string, 0, len(moments))
+	for _, m := range moments {
+		rows = append(rows, []string{shape.Clock(m.At), m.What, m.Details})
 	}
-	if len(rows) > 0 {
-		fmt.Println()
-		table(os.Stdout, []string{"attempt", "epoch", "started", "ended", "outcome", "worker"}, rows)
-	}
+	fmt.Fprintln(c.out)
+	c.table([]string{"time (UTC)", "what", "details"}, rows)
 	if s.Evidence != nil {
-		fmt.Println("\nevidence:", string(s.Evidence))
+		fmt.Fprintf(c.out, "\nevidence: %s\n", s.Evidence)
 	}
 }
 
 type jobWatchCmd struct {
-	ID string `arg:""`
+	ID string `arg:"" help:"The job."`
 }
 
 func (cmd *jobWatchCmd) Run(ctx context.Context, c *cli) error {
-	a, err := c.open(ctx)
-	if err != nil {
+	return c.with(ctx, func(a *app.App) error {
+		_, err := c.follow(ctx, a, cmd.ID, func(s shape.Job) {
+			_ = c.show(s, func() {
+				fmt.Fprintf(c.out, "%3d %% %-24s ", s.Progress.Percent, s.Progress.Text)
+				c.printJob(s)
+			})
+		})
 		return err
-	}
-	defer a.Close()
-	return c.follow(ctx, a, cmd.ID, true)
+	})
 }
 
-// follow reads a job until it ends; each change is shown if asked. A job that was not
-// delivered ends the program with exitFailed.
-func (c *cli) follow(ctx context.Context, a *app.App, id string, each bool) error {
-	seen := ""
-	for {
+// wait follows a job on stderr and prints how it ended.
+func (c *cli) wait(ctx context.Context, a *app.App, id string) error {
+	waiting := c.progress(id)
+	last, err := c.follow(ctx, a, id, func(s shape.Job) {
+		waiting.set("%s  %s  %d %%  %s", id, s.State, s.Progress.Percent, s.Progress.Text)
+	})
+	waiting.stop()
+	if last.ID == "" {
+		return err
+	}
+	_ = c.show(last, func() { c.printJob(last) })
+	return err
+}
+
+// lookEvery is how often somebody who waits for a job reads it.
+const lookEvery = 200 * time.Millisecond
+
+// follow reads a job until it ends, and tells each change. It returns the job as it ended; one
+// that was not delivered ends the program with ExitFailed.
+func (c *cli) follow(ctx context.Context, a *app.App, id string, tell func(shape.Job)) (shape.Job, error) {
+	for seen := ""; ; {
 		j, err := a.Ledger.Job(ctx, c.Tenant, id)
 		if err != nil {
-			return err
+			return shape.Job{}, err
 		}
-		s, err := shaped(ctx, a, j)
+		s, err := a.Job(ctx, j)
 		if err != nil {
-			return err
+			return shape.Job{}, err
 		}
-		now := fmt.Sprint(s.State, s.Attempts, s.Progress)
-		if j.End != nil || (each && now != seen) {
-			if c.JSON {
-				printJSON(os.Stdout, s)
-			} else {
-				fmt.Printf("%3d %% %-24s ", s.Progress.Percent, s.Progress.Text)
-				c.printJob(s)
-			}
+		if now := fmt.Sprint(s.State, s.Attempts, s.Progress); now != seen {
 			seen = now
+			tell(s)
+		}
+		if j.End != nil && j.End.State != ledger.StateCompleted {
+			return s, exitError(app.ExitFailed)
 		}
 		if j.End != nil {
-			if j.End.State != ledger.StateCompleted {
-				return exitError(exitFailed)
-			}
-			return nil
+			return s, nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(200 * time.Millisecond):
+		if err := pause(ctx, lookEvery); err != nil {
+			return shape.Job{}, err
 		}
+	}
+}
+
+// pause waits, or returns the error of a context that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
 }
 
 type jobCancelCmd struct {
-	ID string `arg:""`
+	ID string `arg:"" help:"The job."`
 }
 
 func (cmd *jobCancelCmd) Run(ctx context.Context, c *cli) error {
-	a, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	cancelled, err := a.Ledger.Cancel(ctx, ledger.CancelJob{Tenant: c.Tenant, JobID: cmd.ID})
-	if err != nil {
-		return err
-	}
-	return c.showJob(ctx, a, cancelled.Job)
+	return c.with(ctx, func(a *app.App) error {
+		cancelled, err := a.Ledger.Cancel(ctx, ledger.CancelJob{Tenant: c.Tenant, JobID: cmd.ID})
+		if err != nil {
+			return err
+		}
+		return c.showJob(ctx, a, cancelled.Job)
+	})
 }
 
 type jobListCmd struct {
 	Account string    `help:"Of this account."`
-	State   string    `help:"queued, running, completed, failed or refunded."`
+	State   *string   `enum:"queued,running,completed,failed,refunded" help:"queued, running, completed, failed or refunded."`
 	Type    string    `help:"Of this type."`
 	Since   time.Time `help:"Opened since (RFC 3339)."`
-	Limit   int       `default:"50" help:"Rows, 1 to 200."`
-	Cursor  string    `help:"The next_cursor of the page before."`
+	Flagged bool      `help:"Only jobs with a flag: what somebody should look at."`
+	pageFlags
 }
 
 func (cmd *jobListCmd) Run(ctx context.Context, c *cli) error {
-	page, err := pageOf(cmd.Limit, cmd.Cursor)
+	page, err := shape.PageOf(cmd.Limit, cmd.Cursor)
 	if err != nil {
 		return err
 	}
-	a, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	jobs, err := a.Ledger.Jobs(ctx, ledger.JobFilter{Tenant: c.Tenant, Account: cmd.Account, Type: cmd.Type,
-		State: ledger.State(cmd.State), Since: cmd.Since}, page)
-	if err != nil {
-		return err
-	}
-	list := shape.List[shape.Job]{Data: []shape.Job{}}
-	rows := make([][]string, 0, len(jobs))
-	for _, j := range jobs {
-		s, err := shaped(ctx, a, j)
+	return c.with(ctx, func(a *app.App) error {
+		if cmd.Account != "" {
+			if _, err := a.Ledger.Account(ctx, c.name(cmd.Account)); err != nil {
+				return err
+			}
+		}
+		filter := ledger.JobFilter{Tenant: c.Tenant, Account: cmd.Account, Type: cmd.Type, Since: cmd.Since}
+		if cmd.State != nil {
+			filter.State = ledger.State(*cmd.State)
+		}
+		list, err := a.Jobs(ctx, filter, cmd.Flagged, page)
 		if err != nil {
 			return err
 		}
-		list.Data = append(list.Data, s)
+		defer c.more(list.NextCursor)
+		return c.show(list, func() { c.printJobs(list.Data) })
+	})
+}
+
+func (c *cli) printJobs(jobs []shape.Job) {
+	rows := make([][]string, 0, len(jobs))
+	for _, s := range jobs {
 		rows = append(rows, []string{s.ID, s.Account, s.Type, string(s.State), string(s.EndReason), strconv.Itoa(s.Attempts),
-			c.credits(s.Cost.Charged), c.credits(s.Cost.Refunded)})
+			c.credits(s.Cost.Charged), c.credits(s.Cost.Refunded), strings.Join(s.Flags, " ")})
 	}
-	if n := len(jobs); n == page.Limit {
-		list.NextCursor = cursorOf(jobs[n-1].CreatedAt, jobs[n-1].ID)
-	}
-	if c.JSON {
-		printJSON(os.Stdout, list)
-		return nil
-	}
-	table(os.Stdout, []string{"job", "account", "type", "state", "why", "attempts", "charged", "refunded"}, rows)
-	return nil
+	c.table([]string{"job", "account", "type", "state", "why", "attempts", "charged", "refunded", "flags"}, rows)
 }
 
 type jobCreditCmd struct {
-	ID     string        `arg:""`
+	ID     string        `arg:"" help:"The job."`
 	Amount ledger.Amount `arg:"" help:"Credits, more than 0, at most what the job was charged."`
 	Reason string        `required:"" help:"Why, in a few words."`
 	Actor  string        `required:"" help:"Who answers for it."`
-	Key    string        `help:"Your own name for this credit."`
+	Key    string        `help:"Your own name for this credit: the same again gives nothing."`
 }
 
 func (cmd *jobCreditCmd) Run(ctx context.Context, c *cli) error {
-	a, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	adjusted, err := a.Ledger.CreditJob(ctx, ledger.AdjustCredits{AccountName: ledger.AccountName{Tenant: c.Tenant}, Key: cmd.Key,
-		Amount: int64(cmd.Amount), AboutJob: cmd.ID, Reason: cmd.Reason, Actor: cmd.Actor})
-	if err != nil {
-		return err
-	}
-	return c.printAdjusted(adjusted)
-}
-
-// configCmd prints the settings.
-type configCmd struct{}
-
-func (*configCmd) Run(c *cli) error {
-	cfg, err := c.For(config.Command)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		printJSON(os.Stdout, cfg.Effective())
-		return nil
-	}
-	rows := [][]string{}
-	for _, s := range cfg.Effective() {
-		rows = append(rows, []string{s.Name, s.Value, s.Source})
-	}
-	table(os.Stdout, []string{"setting", "value", "from"}, rows)
-	return nil
+	return c.with(ctx, func(a *app.App) error {
+		adjusted, err := a.Ledger.CreditJob(ctx, ledger.AdjustCredits{AccountName: ledger.AccountName{Tenant: c.Tenant}, Key: cmd.Key,
+			Amount: int64(cmd.Amount), AboutJob: cmd.ID, Reason: cmd.Reason, Actor: cmd.Actor})
+		if err != nil {
+			return err
+		}
+		return c.showAdjusted(ctx, a, adjusted)
+	})
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,7 +14,6 @@ import (
 	"github.com/makegood/makegood/internal/shape"
 	"github.com/makegood/makegood/internal/telemetry"
 	"github.com/makegood/makegood/ledger"
-	"github.com/makegood/makegood/migrations"
 	"github.com/makegood/makegood/reconciler"
 )
 
@@ -30,53 +27,43 @@ type migrateUpCmd struct {
 }
 
 func (cmd *migrateUpCmd) Run(ctx context.Context, c *cli) error {
-	db, dialect, err := app.OwnerDB(c.Config)
+	if _, file := c.SQLiteFile(); file && cmd.AppRole != "" {
+		return ledger.Invalid("app-role", "SQLite has no roles; leave it out")
+	}
+	waiting := c.progress("bringing the database up to date")
+	applied, err := app.Migrate(ctx, c.Config)
+	if err == nil && cmd.AppRole != "" {
+		err = app.GrantAppRole(ctx, c.Config, cmd.AppRole)
+	}
+	waiting.stop()
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	applied, err := migrations.Up(ctx, db, dialect)
-	if err != nil {
-		return ledger.Unavailable(err)
-	}
-	if cmd.AppRole != "" {
-		if dialect != migrations.Postgres {
-			return ledger.Invalid("app-role", "SQLite has no roles; leave it out")
-		}
-		if err := migrations.GrantAppRole(ctx, db, cmd.AppRole); err != nil {
-			return err
-		}
-	}
-	if c.JSON {
-		printJSON(os.Stdout, map[string]int{"applied": applied})
-		return nil
-	}
-	fmt.Printf("applied %d migration(s); the schema is up to date\n", applied)
-	return nil
+	return c.show(map[string]int{"applied": applied}, func() {
+		fmt.Fprintf(c.out, "applied %d migration(s); the schema is up to date\n", applied)
+	})
 }
 
 type migrateStatusCmd struct{}
 
 func (*migrateStatusCmd) Run(ctx context.Context, c *cli) error {
-	db, dialect, err := app.OwnerDB(c.Config)
+	steps, err := app.MigrationStatus(ctx, c.Config)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	steps, err := migrations.Status(ctx, db, dialect)
-	if err != nil {
-		return ledger.Unavailable(err)
+	type step struct {
+		Version   int64      `json:"version"`
+		Name      string     `json:"name"`
+		Applied   bool       `json:"applied"`
+		AppliedAt shape.Time `json:"applied_at"`
 	}
-	if c.JSON {
-		printJSON(os.Stdout, steps)
-		return nil
-	}
+	list := shape.List[step]{Data: []step{}}
 	rows := make([][]string, 0, len(steps))
 	for _, s := range steps {
+		list.Data = append(list.Data, step{s.Version, s.Name, s.Applied, shape.Time(s.At)})
 		rows = append(rows, []string{strconv.FormatInt(s.Version, 10), s.Name, strconv.FormatBool(s.Applied), shape.Clock(s.At)})
 	}
-	table(os.Stdout, []string{"version", "step", "applied", "at"}, rows)
-	return nil
+	return c.show(list, func() { c.table([]string{"version", "step", "applied", "at (UTC)"}, rows) })
 }
 
 type reconcileCmd struct {
@@ -84,26 +71,30 @@ type reconcileCmd struct {
 }
 
 func (cmd *reconcileCmd) Run(ctx context.Context, c *cli) error {
-	a, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	report, err := a.Reconciler().Sweep(ctx, reconciler.SweepOptions{DryRun: cmd.DryRun})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		printJSON(os.Stdout, report)
-		return nil
-	}
-	rows := make([][]string, 0, len(report.Decisions))
-	for _, d := range report.Decisions {
+	return c.with(ctx, func(a *app.App) error {
+		waiting := c.progress("looking at open jobs")
+		report, err := a.Reconciler().Sweep(ctx, reconciler.SweepOptions{DryRun: cmd.DryRun, Progress: func(seen int) {
+			waiting.set("%d open jobs seen", seen)
+		}})
+		waiting.stop()
+		if err != nil {
+			return err
+		}
+		return c.show(report, func() { c.printSweep(report) })
+	})
+}
+
+func (c *cli) printSweep(r reconciler.Report) {
+	rows := make([][]string, 0, len(r.Decisions))
+	for _, d := range r.Decisions {
 		rows = append(rows, []string{d.JobID, string(d.State), string(d.Action), string(d.Reason)})
 	}
-	fmt.Printf("sweep %s: %d open jobs seen, %d refunded, %d left, %d errors\n", report.SweepID, report.Seen, report.Refunded, report.Left, report.Errors)
-	table(os.Stdout, []string{"job", "state", "action", "why"}, rows)
-	return nil
+	refunded := "refunded"
+	if r.DryRun {
+		refunded = "would be refunded"
+	}
+	fmt.Fprintf(c.out, "sweep %s: %d open jobs seen, %d %s, %d left, %d errors\n", r.SweepID, r.Seen, r.Refunded, refunded, r.Left, r.Errors)
+	c.table([]string{"job", "state", "action", "why"}, rows)
 }
 
 type verifyCmd struct {
@@ -111,36 +102,24 @@ type verifyCmd struct {
 }
 
 func (cmd *verifyCmd) Run(ctx context.Context, c *cli) error {
-	report, err := verify(ctx, c.Config, cmd.Account)
+	report, err := c.verify(ctx, c.Config, cmd.Account)
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		printJSON(os.Stdout, report)
-	} else {
-		printVerify(report)
-	}
+	_ = c.show(report, func() { c.printVerify(report) })
 	if !report.OK {
-		return exitError(exitBroken)
+		return exitError(app.ExitBroken)
 	}
 	return nil
 }
 
-func verify(ctx context.Context, cfg config.Config, account string) (reconciler.VerifyReport, error) {
-	cfg.MigrateDatabaseURL = "" // reading is the application role's work
-	db, dialect, err := app.OwnerDB(cfg)
-	if err != nil {
-		return reconciler.VerifyReport{}, err
-	}
-	defer db.Close()
-	if err := migrations.Check(ctx, db, dialect); err != nil {
-		return reconciler.VerifyReport{}, err
-	}
-	o := reconciler.VerifyOptions{DB: db, Dialect: reconciler.Dialect(dialect), Account: account, Tenant: cfg.Tenant}
-	return reconciler.Verify(ctx, o)
+func (c *cli) verify(ctx context.Context, cfg config.Config, account string) (reconciler.VerifyReport, error) {
+	waiting := c.progress("verifying")
+	defer waiting.stop()
+	return app.Verify(ctx, cfg, account, func(rows int64) { waiting.set("%d rows verified", rows) })
 }
 
-func printVerify(r reconciler.VerifyReport) {
+func (c *cli) printVerify(r reconciler.VerifyReport) {
 	rows := make([][]string, 0, len(r.Invariants))
 	for _, i := range r.Invariants {
 		state := "holds"
@@ -149,14 +128,37 @@ func printVerify(r reconciler.VerifyReport) {
 		}
 		rows = append(rows, []string{i.ID, state})
 	}
-	table(os.Stdout, []string{"invariant", "state"}, rows)
+	c.table([]string{"invariant", "state"}, rows)
 	for _, b := range r.Broken {
-		fmt.Printf("%s %s %s: %s\n", b.Invariant, b.Table, b.ID, b.Detail)
+		fmt.Fprintf(c.out, "%s %s %s: %s (expected %v, found %v)\n", b.Invariant, b.Table, b.ID, b.Detail, b.Expected, b.Found)
 	}
 	x := r.Conservation
-	fmt.Printf("granted %d + adjusted %d = available %d + held %d + spent %d + expired %d + revoked %d  (difference %d)\n",
-		x.Granted, x.Adjusted, x.Available, x.Held, x.Spent, x.Expired, x.Revoked, x.Difference)
-	fmt.Printf("%d accounts, %d entries, %d jobs\n", r.Counts.Accounts, r.Counts.Entries, r.Counts.Jobs)
+	fmt.Fprintf(c.out, "granted %s + adjusted %s = available %s + held %s + spent %s + expired %s + revoked %s  (difference %s)\n",
+		c.credits(x.Granted), c.credits(x.Adjusted), c.credits(x.Available), c.credits(x.Held), c.credits(x.Spent),
+		c.credits(x.Expired), c.credits(x.Revoked), c.credits(x.Difference))
+	fmt.Fprintf(c.out, "%d accounts, %d entries, %d jobs\n", r.Counts.Accounts, r.Counts.Entries, r.Counts.Jobs)
+}
+
+// configCmd prints the settings.
+type configCmd struct{}
+
+func (*configCmd) Run(c *cli) error {
+	cfg, err := c.For(config.Command)
+	if err != nil {
+		return err
+	}
+	type setting struct {
+		Name   string     `json:"name"`
+		Value  shape.Text `json:"value"` // secrets masked
+		Source string     `json:"source"`
+	}
+	list := shape.List[setting]{Data: []setting{}}
+	rows := [][]string{}
+	for _, s := range cfg.Effective() {
+		list.Data = append(list.Data, setting{s.Name, shape.Text(s.Value), s.Source})
+		rows = append(rows, []string{s.Name, s.Value, s.Source})
+	}
+	return c.show(list, func() { c.table([]string{"setting", "value", "from"}, rows) })
 }
 
 // upCmd is the whole product in one process.
@@ -167,7 +169,7 @@ func (*upCmd) Run(ctx context.Context, c *cli) error {
 	if err != nil {
 		return err
 	}
-	log, err := telemetry.Logger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
+	log, err := telemetry.Logger(c.err, cfg.LogLevel, cfg.LogFormat)
 	if err != nil {
 		return err
 	}
@@ -199,9 +201,9 @@ func (*upCmd) Run(ctx context.Context, c *cli) error {
 		g.Go(func() error { return a.Work(ctx) })
 		g.Go(func() error { return a.Schedule(ctx) })
 		return g.Wait()
-	}, func(url string) { fmt.Println("ready", url) })
+	}, func(url string) { fmt.Fprintln(c.out, "ready", url) })
 	if errors.Is(err, context.Canceled) {
-		return nil
+		return nil // told to stop, and stopped
 	}
 	return err
 }
@@ -218,6 +220,3 @@ func (*childSchedulerCmd) Run(c *cli) error { return c.child(config.Scheduler, (
 func (c *cli) child(program config.Program, run func(*app.App, context.Context) error) error {
 	return app.Serve(c.Config, program, run)
 }
-
-// pollEvery is how often the demo looks.
-const pollEvery = 100 * time.Millisecond

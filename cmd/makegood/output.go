@@ -1,32 +1,39 @@
 package main
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
+	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/makegood/makegood/internal/shape"
-	"github.com/makegood/makegood/ledger"
 )
 
-// printJSON prints one document.
+// printJSON prints one document. A reader who has gone is no news.
 func printJSON(w io.Writer, v any) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		fmt.Fprintln(os.Stderr, "makegood:", err)
+	_ = enc.Encode(v)
+}
+
+// show prints v as JSON if that is asked for, and otherwise what text prints.
+func (c *cli) show(v any, text func()) error {
+	if c.JSON {
+		printJSON(c.out, v)
+	} else {
+		text()
 	}
+	return nil
 }
 
 // table prints rows under a head, in columns.
-func table(w io.Writer, head []string, rows [][]string) {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+func (c *cli) table(head []string, rows [][]string) {
+	tw := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, strings.ToUpper(strings.Join(head, "\t")))
 	for _, row := range rows {
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
@@ -35,58 +42,55 @@ func table(w io.Writer, head []string, rows [][]string) {
 }
 
 // credits shows an amount with CREDIT_SCALE decimals.
-func (c *cli) credits(n int64) string {
-	if c.CreditScale == 0 {
-		return strconv.FormatInt(n, 10)
+func (c *cli) credits(n int64) string { return shape.Credits(n, c.CreditScale) }
+
+// more tells a person how to see the next page.
+func (c *cli) more(cursor *string) {
+	if cursor != nil {
+		fmt.Fprintln(c.err, "more: --cursor", *cursor)
 	}
-	sign, unit := "", int64(1)
-	if n < 0 {
-		sign, n = "-", -n
-	}
-	for range c.CreditScale {
-		unit *= 10
-	}
-	return fmt.Sprintf("%s%d.%0*d", sign, n/unit, c.CreditScale, n%unit)
 }
 
-// cursorOf names a row, opaquely, for the next page.
-func cursorOf(at time.Time, id string) *string {
-	s := base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(at.UnixMicro(), 10) + "." + id))
-	return &s
-}
+var negative = regexp.MustCompile(`^-[0-9.]`)
 
-// pageOf reads a page's bounds from flags.
-func pageOf(limit int, cursor string) (ledger.Page, error) {
-	if limit < 1 || limit > 200 {
-		return ledger.Page{}, ledger.Invalid("limit", "choose 1 to 200 rows")
+// negatives lets people write -5 where an amount is wanted, which kong takes for a flag: after
+// a flag that wants a value it becomes --flag=-5, anywhere else it moves behind a --, where
+// nothing is a flag.
+func negatives(root *kong.Node, args []string) []string {
+	var flags, amounts []string
+	rest := []string{}
+	if i := slices.Index(args, "--"); i >= 0 {
+		args, rest = args[:i], args[i+1:]
 	}
-	page := ledger.Page{Limit: limit}
-	if cursor == "" {
-		return page, nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	at, id, ok := strings.Cut(string(raw), ".")
-	micros, numErr := strconv.ParseInt(at, 10, 64)
-	if err != nil || !ok || numErr != nil || id == "" {
-		return page, ledger.Invalid("cursor", "is not a next_cursor of ours")
-	}
-	page.AfterAt, page.AfterID = time.UnixMicro(micros).UTC(), id
-	return page, nil
-}
-
-// printJob shows one job to a person.
-func (c *cli) printJob(s shape.Job) {
-	fmt.Printf("%s  %s  %s", s.ID, s.Account, s.State)
-	if s.EndReason != "" {
-		fmt.Printf(" (%s)", string(s.EndReason))
-	}
-	fmt.Printf("  held %s, charged %s, refunded %s\n", c.credits(s.Cost.Held), c.credits(s.Cost.Charged), c.credits(s.Cost.Refunded))
-	if s.Error != nil {
-		fmt.Println("  error:", s.Error.Message)
-	}
-	if s.Result != nil {
-		for _, a := range s.Result.Artifacts {
-			fmt.Println(" ", a.URL)
+	switches := switchNames(root)
+	for i, arg := range args {
+		switch {
+		case !negative.MatchString(arg):
+			flags = append(flags, arg)
+		case i > 0 && strings.HasPrefix(args[i-1], "--") && !strings.Contains(args[i-1], "=") && !switches[args[i-1]]:
+			flags[len(flags)-1] += "=" + arg
+		default:
+			amounts = append(amounts, arg)
 		}
 	}
+	if len(amounts)+len(rest) == 0 {
+		return flags
+	}
+	return slices.Concat(flags, []string{"--"}, amounts, rest)
+}
+
+// switchNames are the flags that take no value.
+func switchNames(node *kong.Node) map[string]bool {
+	names := map[string]bool{}
+	for _, flag := range node.Flags {
+		if flag.IsBool() {
+			names["--"+flag.Name] = true
+		}
+	}
+	for _, child := range node.Children {
+		for name := range switchNames(child) {
+			names[name] = true
+		}
+	}
+	return names
 }

@@ -4,7 +4,6 @@ package app
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,17 +11,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // migrations connect as the owner, apart from the pool
 	"github.com/redis/go-redis/v9"
-	_ "modernc.org/sqlite" // likewise
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/makegood/makegood/internal/config"
 	"github.com/makegood/makegood/internal/telemetry"
 	"github.com/makegood/makegood/ledger"
-	"github.com/makegood/makegood/ledger/postgres"
-	"github.com/makegood/makegood/ledger/sqlite"
-	"github.com/makegood/makegood/migrations"
 	"github.com/makegood/makegood/provider"
 	"github.com/makegood/makegood/provider/local"
 	"github.com/makegood/makegood/tasks"
@@ -41,9 +37,14 @@ type App struct {
 	metrics *telemetry.Metrics
 }
 
+// quietRedis keeps go-redis from writing to stderr by itself: what it says there, its errors
+// say too.
+var quietRedis = sync.OnceFunc(logging.Disable)
+
 // Open connects to the ledger, which must be migrated, and to the queue, which may be away:
 // jobs are accepted and wait.
 func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error) {
+	quietRedis()
 	store, err := openStore(ctx, cfg, log)
 	if err != nil {
 		return nil, err
@@ -67,13 +68,6 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error
 		return nil, err
 	}
 	return a, nil
-}
-
-func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (ledger.Store, error) {
-	if file, ok := cfg.SQLiteFile(); ok {
-		return sqlite.Open(ctx, file, sqlite.Options{Logger: log})
-	}
-	return postgres.Open(ctx, cfg.DatabaseURL, postgres.Options{Logger: log})
 }
 
 // Maker is a provider.Provider or a provider.Vendor.
@@ -122,28 +116,4 @@ func (a *App) Estimate(jobType string, input json.RawMessage) (cost int64, units
 		return 0, 0, ledger.Invalid("input."+bad.Field, bad.Detail)
 	}
 	return e.Cost, e.Units, err
-}
-
-// OwnerDB opens the database as the role that owns the tables, for migrations.
-func OwnerDB(cfg config.Config) (*sql.DB, migrations.Dialect, error) {
-	url := cfg.MigrateDatabaseURL
-	if url == "" {
-		url = cfg.DatabaseURL
-	}
-	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		db, err := sql.Open("sqlite", "file:"+file+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_txlock=immediate")
-		return db, migrations.SQLite, err
-	}
-	db, err := sql.Open("pgx", url)
-	return db, migrations.Postgres, err
-}
-
-// Migrate brings the schema up to this program's version.
-func Migrate(ctx context.Context, cfg config.Config) (applied int, err error) {
-	db, dialect, err := OwnerDB(cfg)
-	if err != nil {
-		return 0, err
-	}
-	defer db.Close()
-	return migrations.Up(ctx, db, dialect)
 }

@@ -19,12 +19,15 @@ import (
 // the exit code.
 func Main(program config.Program, description string, run func(*App, context.Context) error) int {
 	var cli struct{ config.Config }
-	kong.Parse(&cli, kong.Name("makegood-"+string(program)), kong.Description(description))
-	if err := Serve(cli.Config, program, run); err != nil {
-		fmt.Fprintf(os.Stderr, "makegood-%s: %v\n", program, err)
-		return 1
+	parser := kong.Must(&cli, kong.Name("makegood-"+string(program)), kong.Description(description))
+	_, err := parser.Parse(os.Args[1:])
+	if err == nil {
+		err = Serve(cli.Config, program, run)
 	}
-	return 0
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "makegood-%s: %v\n", program, err)
+	}
+	return ExitCode(err)
 }
 
 // Serve runs a program by its configuration until SIGINT or SIGTERM.

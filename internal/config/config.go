@@ -24,6 +24,7 @@ import (
 	"reflect"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 )
@@ -47,8 +48,8 @@ type Config struct {
 
 	Tenant      string `env:"TENANT" default:"default" group:"Presentation" help:"Whose accounts and jobs these are."`
 	CreditScale int    `env:"CREDIT_SCALE" default:"0" group:"Presentation" help:"Decimals that people are shown: with 2, 150 credits read 1.50."`
-	LogLevel    string `env:"LOG_LEVEL" default:"info" group:"Presentation" help:"debug, info, warn or error."`
-	LogFormat   string `env:"LOG_FORMAT" default:"text" group:"Presentation" help:"text or json."`
+	LogLevel    string `env:"LOG_LEVEL" default:"info" values:"debug,info,warn,error" group:"Presentation" help:"debug, info, warn or error."`
+	LogFormat   string `env:"LOG_FORMAT" default:"text" values:"text,json" group:"Presentation" help:"text or json."`
 
 	MaxAttempts       int           `env:"MAX_ATTEMPTS" default:"5" group:"Life of a job" help:"Runs of a job that may call a vendor, before it fails and is refunded."`
 	MaxStarts         int           `env:"MAX_STARTS" default:"20" group:"Life of a job" help:"Runs whose worker never came back, before a job that keeps killing its workers ends."`
@@ -138,6 +139,10 @@ func readable(name, value string, field reflect.Value) error {
 	case int:
 		if _, err := strconv.Atoi(value); err != nil {
 			return problem(name, "%q is not a whole number", value)
+		}
+	case string:
+		if !utf8.ValidString(value) { // kong would alter it silently
+			return problem(name, "it is not valid UTF-8")
 		}
 	}
 	return nil

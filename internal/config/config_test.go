@@ -122,6 +122,15 @@ func TestEmbeddedInACommandLine(t *testing.T) {
 	require.ErrorContains(t, err, "LOG_LEVEL")
 }
 
+// Kong would put another character in place of what is no text, and so name another tenant.
+//
+//nolint:paralleltest // sets variables
+func TestVariablesAreText(t *testing.T) {
+	setenv(t, map[string]string{"TENANT": "ac\xffme"})
+	_, err := config.Load()
+	require.ErrorContains(t, err, "TENANT: it is not valid UTF-8")
+}
+
 //nolint:paralleltest // sets variables
 func TestDefaultDoesNotReadTheEnvironment(t *testing.T) {
 	setenv(t, map[string]string{"TENANT": "acme", "LEASE_TTL": "nonsense"})

@@ -125,24 +125,30 @@ const (
 	FlagCancelRequested = "cancel_requested" // somebody asked to cancel it while it ran
 )
 
+// FlagsOf says what somebody should look at in a job; empty when nothing.
+func FlagsOf(j ledger.Job) []string {
+	flags := []string{}
+	if j.VendorUnknown() {
+		flags = append(flags, FlagVendorUnknown)
+	}
+	if j.Call != nil && j.Call.Status == ledger.CallLate {
+		flags = append(flags, FlagLateSuccess)
+	}
+	if o := j.Open; o != nil && !o.CancelAt.IsZero() {
+		flags = append(flags, FlagCancelRequested)
+	}
+	return flags
+}
+
 // JobOf shapes a job. locate says where an artefact can be read; credited is the sum of the
 // adjustments about the job, in credits.
 func JobOf(j ledger.Job, b ledger.Balance, credited int64, locate func(key string) string) Job {
 	s := Job{ID: j.ID, Key: Text(j.Key), Tenant: j.Tenant, Account: j.Account, Type: j.Type, State: j.State(),
-		Units: Units{Asked: j.Units}, MaxAttempts: j.MaxAttempts, RetryOf: Text(j.RetryOf), Flags: []string{},
+		Units: Units{Asked: j.Units}, MaxAttempts: j.MaxAttempts, RetryOf: Text(j.RetryOf), Flags: FlagsOf(j),
 		Metadata: j.Metadata, Balance: BalanceOf(b), CreatedAt: Time(j.CreatedAt),
 		Cost: Cost{Quoted: j.Cost, Held: j.Held(), Credited: credited}}
 	if call := j.Call; call != nil {
 		s.Provider, s.VendorRef = Text(call.Provider), Text(call.Ref)
-	}
-	if j.VendorUnknown() {
-		s.Flags = append(s.Flags, FlagVendorUnknown)
-	}
-	if j.Call != nil && j.Call.Status == ledger.CallLate {
-		s.Flags = append(s.Flags, FlagLateSuccess)
-	}
-	if o := j.Open; o != nil && !o.CancelAt.IsZero() {
-		s.Flags = append(s.Flags, FlagCancelRequested)
 	}
 	if o := j.Open; o != nil {
 		s.Attempts, s.Progress, s.StartedAt = o.Attempts, Progress{o.Percent, o.Progress}, Time(o.FirstStartedAt)

@@ -18,7 +18,15 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	if time.Time(t).IsZero() {
 		return []byte("null"), nil
 	}
-	return json.Marshal(time.Time(t).UTC().Format("2006-01-02T15:04:05.000Z"))
+	return json.Marshal(t.String())
+}
+
+// String is how the moment is written in JSON and CSV; "" when zero.
+func (t Time) String() string {
+	if time.Time(t).IsZero() {
+		return ""
+	}
+	return time.Time(t).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
 // Text is a string, null when empty.
@@ -108,23 +116,30 @@ func GrantOf(g ledger.Grant, b ledger.Balance) Grant {
 		CreatedAt: Time(g.CreatedAt)}
 }
 
+// Adjustment is an operator's correction.
+type Adjustment struct {
+	ID        string  `json:"id"`
+	Key       Text    `json:"key"`
+	Account   string  `json:"account"`
+	Amount    int64   `json:"amount"`
+	AboutJob  Text    `json:"about_job"`
+	Reason    string  `json:"reason"`
+	Actor     string  `json:"actor"`
+	Balance   Balance `json:"balance"`
+	CreatedAt Time    `json:"created_at"`
+}
+
+// AdjustmentOf shapes an adjustment beside its account's balance.
+func AdjustmentOf(a ledger.Adjustment, b ledger.Balance) Adjustment {
+	return Adjustment{ID: a.ID, Key: Text(a.Key), Account: a.Account, Amount: a.Amount, AboutJob: Text(a.AboutJob), Reason: a.Reason,
+		Actor: a.Actor, Balance: BalanceOf(b), CreatedAt: Time(a.CreatedAt)}
+}
+
 // AccountOf shapes an account.
 func AccountOf(a ledger.Account, b ledger.Balance, grants []ledger.Grant, openJobs int) Account {
 	return Account{Account: a.Name, Tenant: a.Tenant, Status: a.Status, Balance: BalanceOf(b), Overdraft: a.Overdraft,
 		Grants: each(grants, func(g ledger.Grant) Grant { return GrantOf(g, b) }), Limits: []string{}, OpenJobs: openJobs,
 		CreatedAt: Time(a.CreatedAt)}
-}
-
-// Statement is what happened to an account over a time.
-type Statement struct {
-	Account    string           `json:"account"`
-	From       Time             `json:"from"`
-	To         Time             `json:"to"`
-	Opening    int64            `json:"opening"`
-	Closing    int64            `json:"closing"`
-	ByKind     map[string]int64 `json:"by_kind"`
-	Entries    []Entry          `json:"entries"`
-	NextCursor *string          `json:"next_cursor"`
 }
 
 // List is one page of a list.

@@ -18,10 +18,9 @@ import (
 
 	"github.com/makegood/makegood/internal/app"
 	"github.com/makegood/makegood/internal/config"
+	"github.com/makegood/makegood/internal/fleet"
 	"github.com/makegood/makegood/internal/telemetry"
 	"github.com/makegood/makegood/ledger"
-	"github.com/makegood/makegood/migrations"
-	"github.com/makegood/makegood/reconciler"
 )
 
 // The patience of the processes under test is seconds where a real installation's is minutes,
@@ -48,7 +47,7 @@ type runner struct {
 	dir   string // for programs, logs and artefacts
 	app   *app.App
 	db    *pgxpool.Pool
-	fleet *fleet
+	fleet *fleet.Fleet
 	out   io.Writer // for progress
 
 	submitted, refused, killed atomic.Int64
@@ -68,11 +67,11 @@ func run(ctx context.Context, o options, databaseURL, redisURL, dir string, out 
 		return nil, err
 	}
 	defer closeAll()
-	if err := buildPrograms(ctx, dir); err != nil {
+	if err := fleet.Build(ctx, dir, "worker", "scheduler"); err != nil {
 		return nil, err
 	}
-	r.fleet = newFleet(dir, append(append(os.Environ(), cfg.Environ()...), app.SlowVar+"="+jobDuration.String()), fault)
-	defer func() { err = errors.Join(err, r.fleet.stop(syscall.SIGKILL)) }()
+	r.fleet = fleet.New(dir, dir, append(append(os.Environ(), cfg.Environ()...), app.SlowVar+"="+jobDuration.String()), fault)
+	defer func() { err = errors.Join(err, r.fleet.Stop(syscall.SIGKILL)) }()
 	if err := r.startAll(ctx); err != nil {
 		return nil, err
 	}
@@ -83,7 +82,7 @@ func run(ctx context.Context, o options, databaseURL, redisURL, dir string, out 
 	if err != nil {
 		return nil, err
 	}
-	e.stopping = r.fleet.stop(syscall.SIGTERM)
+	e.stopping = r.fleet.Stop(syscall.SIGTERM)
 	return e, r.gather(ctx, cfg, e)
 }
 
@@ -119,12 +118,12 @@ func (r *runner) open(ctx context.Context, cfg config.Config) (closeAll func(), 
 // startAll starts the processes and waits until they have reported.
 func (r *runner) startAll(ctx context.Context) error {
 	for n := range r.schedulers {
-		if err := r.fleet.start("scheduler", n); err != nil {
+		if _, err := r.fleet.Start("scheduler", n); err != nil {
 			return err
 		}
 	}
 	for n := range r.workers {
-		if err := r.fleet.start("worker", n); err != nil {
+		if _, err := r.fleet.Start("worker", n); err != nil {
 			return err
 		}
 	}
@@ -212,7 +211,7 @@ func (r *runner) gather(ctx context.Context, cfg config.Config, e *evidence) (er
 	if e.books, err = readBooks(ctx, r.db); err != nil {
 		return err
 	}
-	if e.verify, err = verify(ctx, cfg); err != nil {
+	if e.verify, err = app.Verify(ctx, cfg, "", nil); err != nil {
 		return err
 	}
 	e.artifacts = map[string]error{}
@@ -227,19 +226,6 @@ func (r *runner) gather(ctx context.Context, cfg config.Config, e *evidence) (er
 		}
 	}
 	return nil
-}
-
-// verify does what `makegood verify` does.
-func verify(ctx context.Context, cfg config.Config) (reconciler.VerifyReport, error) {
-	db, dialect, err := app.OwnerDB(cfg)
-	if err != nil {
-		return reconciler.VerifyReport{}, err
-	}
-	defer db.Close()
-	if err := migrations.Check(ctx, db, dialect); err != nil {
-		return reconciler.VerifyReport{}, err
-	}
-	return reconciler.Verify(ctx, reconciler.VerifyOptions{DB: db, Dialect: reconciler.Dialect(dialect), Tenant: cfg.Tenant})
 }
 
 // checkArtifact reads a file that the ledger names.

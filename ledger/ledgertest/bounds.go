@@ -15,6 +15,7 @@ var bounds = []scenario{
 	{"BadAmountsMoveNothing", badAmounts},
 	{"UnknownAccountAndOneWithoutEntries", unknownAndEmptyAccount},
 	{"OddNamesAreKeptOrRefused", oddNames},
+	{"OddIDsAreRefusedBeforeAnythingMoves", oddIDs},
 	{"FreeJobAtBalanceZero", freeJob},
 }
 
@@ -80,6 +81,18 @@ func unknownAndEmptyAccount(t *testing.T, w *world) {
 	require.ErrorIs(t, err, ledger.ErrNotFound)
 	_, err = w.Entries(bg, ledger.EntryFilter{Account: ada}, ledger.Page{Limit: 10})
 	require.ErrorIs(t, err, ledger.ErrNotFound)
+	_, err = w.BalanceAt(bg, ada, w.clock.Now())
+	require.ErrorIs(t, err, ledger.ErrNotFound)
+	_, err = w.Account(bg, ada)
+	require.ErrorIs(t, err, ledger.ErrNotFound)
+	_, err = w.Grants(bg, ada)
+	require.ErrorIs(t, err, ledger.ErrNotFound)
+	_, err = w.Grant(bg, ledger.GrantCredits{AccountName: bob, Amount: 1, Reason: "another account of the tenant"})
+	require.NoError(t, err)
+	_, err = w.Jobs(bg, ledger.JobFilter{Tenant: ada.Tenant, Account: ada.Name}, ledger.Page{Limit: 10})
+	require.ErrorIs(t, err, ledger.ErrNotFound)
+	_, err = w.Jobs(bg, ledger.JobFilter{Tenant: "other", Account: bob.Name}, ledger.Page{Limit: 10})
+	require.ErrorIs(t, err, ledger.ErrNotFound, "another tenant learns nothing of it")
 	_, err = w.Open(bg, job(ada, 1))
 	require.ErrorIs(t, err, ledger.ErrNotFound)
 	_, err = w.Open(bg, job(ada, 0))
@@ -102,7 +115,10 @@ func unknownAndEmptyAccount(t *testing.T, w *world) {
 	require.Zero(t, at)
 	grants, err := w.Grants(bg, ada)
 	require.NoError(t, err)
-	require.Empty(t, grants)
+	require.Equal(t, []ledger.Grant{}, grants)
+	jobs, err := w.Jobs(bg, ledger.JobFilter{Tenant: ada.Tenant, Account: ada.Name}, ledger.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, []ledger.Job{}, jobs)
 	_, err = w.Open(bg, job(ada, 1))
 	require.ErrorIs(t, err, ledger.ErrInsufficientCredits)
 	// The same name at another tenant is somebody else.
@@ -146,6 +162,65 @@ func oddNames(t *testing.T, w *world) {
 	accounts, err := w.Accounts(bg, "default", ledger.Page{Limit: 200})
 	require.NoError(t, err)
 	require.Len(t, accounts, len(kept))
+	// To read, a name that nobody can have is one that nobody has.
+	for _, name := range []string{"", "a\x00b", "\xff\xfe", "trailing ", strings.Repeat("x", 10_000)} {
+		account := ledger.AccountName{Tenant: "default", Name: name}
+		_, err := w.Balance(bg, account)
+		require.ErrorIs(t, err, ledger.ErrNotFound, "%.20q", name)
+		_, err = w.Entries(bg, ledger.EntryFilter{Account: account}, ledger.Page{Limit: 10})
+		require.ErrorIs(t, err, ledger.ErrNotFound, "%.20q", name)
+		_, err = w.Balance(bg, ledger.AccountName{Tenant: name, Name: "a"})
+		require.ErrorIs(t, err, ledger.ErrNotFound, "%.20q", name)
+		_, err = w.CallByRef(bg, "vendor", name)
+		require.ErrorIs(t, err, ledger.ErrNotFound, "%.20q", name)
+		_, err = w.Grant(bg, ledger.GrantCredits{AccountName: ledger.AccountName{Tenant: "default", Name: "a"}, Amount: 1, Reason: "a", Key: name})
+		if name != "" {
+			require.ErrorIs(t, err, ledger.ErrInvalid, "%.20q", name)
+		}
+		_, err = w.Start(bg, ledger.StartJob{JobID: ledger.NewID(), Token: name, Worker: "w"})
+		require.ErrorIs(t, err, ledger.ErrInvalid, "%.20q", name)
+	}
+}
+
+// Ids are ULIDs, also those that a caller mints; anything else is refused before anything moves.
+func oddIDs(t *testing.T, w *world) {
+	w.fund(t, ada, 100)
+	spelled := strings.ToLower(ledger.NewID())
+	for _, id := range []string{"a", "A", spelled, strings.Repeat("x", 255), strings.Repeat("x", 256), strings.Repeat("x", 10_000), "🦊🎨", "a\x00b",
+		"trailing ", "/", "%", "\xff\xfe", ledger.NewID() + " ", "\x00" + ledger.NewID(), ledger.NewID()[1:], "8ZZZZZZZZZZZZZZZZZZZZZZZZZ"} {
+		c := job(ada, 1)
+		c.ID = id
+		_, err := w.Open(bg, c)
+		require.ErrorIs(t, err, ledger.ErrInvalid, "job %.40q", id)
+		c = job(ada, 1)
+		c.RetryOf = id
+		_, err = w.Open(bg, c)
+		require.ErrorIs(t, err, ledger.ErrInvalid, "retry of %.40q", id)
+		_, err = w.Grant(bg, ledger.GrantCredits{AccountName: ada, ID: id, Amount: 2, Reason: "r"})
+		require.ErrorIs(t, err, ledger.ErrInvalid, "grant %.40q", id)
+		_, err = w.Adjust(bg, ledger.AdjustCredits{AccountName: ada, ID: id, Amount: 3, Reason: "r", Actor: "ann"})
+		require.ErrorIs(t, err, ledger.ErrInvalid, "adjustment %.40q", id)
+		_, err = w.Adjust(bg, ledger.AdjustCredits{AccountName: ada, AboutJob: id, Amount: 3, Reason: "r", Actor: "ann"})
+		require.ErrorIs(t, err, ledger.ErrInvalid, "about job %.40q", id)
+		for _, row := range rows {
+			if row.name != "open again" {
+				require.Equal(t, string(ledger.CodeInvalid), w.try(id, "t1", row.do), "%s of %.40q", row.name, id)
+			}
+		}
+		_, err = w.Job(bg, ada.Tenant, id)
+		require.ErrorIs(t, err, ledger.ErrNotFound, "read job %.40q", id)
+		for what, read := range map[string]func() (int, error){
+			"entries":  func() (int, error) { list, err := w.JobEntries(bg, id); return len(list), err },
+			"attempts": func() (int, error) { list, err := w.Attempts(bg, id); return len(list), err },
+			"calls":    func() (int, error) { list, err := w.Calls(bg, id); return len(list), err },
+		} {
+			n, err := read()
+			require.NoError(t, err, "%s of %.40q", what, id)
+			require.Zero(t, n)
+		}
+	}
+	require.Equal(t, ledger.Balance{Available: 100}, w.balance(t, ada))
+	require.Len(t, w.audit(t, ada), 1)
 }
 
 func freeJob(t *testing.T, w *world) {

@@ -262,6 +262,16 @@ func cancelAtVendor(t *testing.T, w *world) {
 	require.Equal(t, []any{ledger.EndCancelled, ledger.CallCancelled}, []any{j.End.Reason, j.Call.Status})
 	require.Equal(t, int64(100), w.balance(t, ada).Available)
 
+	// Cancelled while an attempt asks, which leaves without having heard of it.
+	id = w.submitted(t, "ref-3")
+	_, err = w.Cancel(bg, ledger.CancelJob{Tenant: ada.Tenant, JobID: id})
+	require.NoError(t, err)
+	require.True(t, w.leave(t, id, "t1", ledger.WordWorking, time.Hour).Open.RunAfter.IsZero(), "due at once, to tell the vendor")
+	w.visit(t, id, "t2")
+	require.False(t, w.leave(t, id, "t2", ledger.WordNone, time.Hour).Open.RunAfter.IsZero(), "it could not be told, and waits")
+	w.visit(t, id, "t3")
+	w.leave(t, id, "t3", ledger.WordCancelled, 0)
+
 	// Delivered in part before it stopped: that is charged, the rest returns.
 	id = w.submitted(t, "ref-2")
 	_, err = w.Cancel(bg, ledger.CancelJob{Tenant: ada.Tenant, JobID: id})

@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -13,11 +14,17 @@ import (
 
 // Model runs random sequences of commands on a store and on a plain model of the ledger, and
 // compares every answer and, at the end of each sequence, balances, jobs, attempts and
-// entries. Sequences run side by side on accounts of their own, so that they share batches.
-// With rapid's default of 100 checks that makes 200 sequences of 100 commands.
+// entries. Sequences run side by side on accounts of their own and in one lane, so that they
+// share batches: 10 checks (rapid's flag -rapid.checks changes that) make 200 sequences of 100
+// commands.
 func Model(t *testing.T, open Open) {
-	const abreast, commands = 2, 100
+	const abreast, checks, commands = 20, "10", 100
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		require.NoError(t, f.Value.Set(checks))
+	}
 	w := newWorld(t, open)
+	w.Ledger = ledger.New(w.store, ledger.Options{Lanes: 1, GiveUp: patience, Logger: quiet})
+	t.Cleanup(w.Close)
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,11 +13,12 @@ import (
 
 var ordering = []scenario{
 	{"BatchesNamingAccountsInOppositeOrder", oppositeOrder},
+	{"CompletionsNamingJobsInOppositeOrder", oppositeCompletions},
 	{"CreatedAtNeverContradictsSeq", createdAtFollowsSeq},
 	{"MarkersKeepTheirOrderWhenTheClockIsSetBack", markersKeepOrder},
 }
 
-// Case 27: two processes whose batches name the same accounts and jobs in opposite order.
+// Two processes whose batches name the same accounts and jobs in opposite order.
 func oppositeOrder(t *testing.T, w *world) {
 	const accounts, rounds = 12, 40
 	ledgers := []*ledger.Ledger{w.Ledger, w.another(t)}
@@ -49,6 +51,41 @@ func oppositeOrder(t *testing.T, w *world) {
 	for i := range accounts {
 		require.Equal(t, int64(990-2*rounds), w.balance(t, name(i)).Available)
 		w.audit(t, name(i))
+	}
+}
+
+// Two processes settle the same jobs of many accounts, one from the first to the last and the
+// other backwards: all succeed, and each job is charged once.
+func oppositeCompletions(t *testing.T, w *world) {
+	const jobs = 40
+	ledgers := []*ledger.Ledger{w.Ledger, w.another(t)}
+	ids := make([]string, jobs)
+	for i := range ids {
+		name := ledger.AccountName{Tenant: "default", Name: fmt.Sprint("account ", i%10)}
+		_, err := w.Grant(bg, ledger.GrantCredits{AccountName: name, Amount: 10, Reason: "test"})
+		require.NoError(t, err)
+		opened, err := w.Open(bg, job(name, 10))
+		require.NoError(t, err)
+		ids[i] = opened.Job.ID
+		w.begin(t, ids[i], "t1")
+	}
+	var first atomic.Int64
+	require.Equal(t, map[ledger.Code]int{"": 2 * jobs}, race(2*jobs, func(n int) error {
+		i := n / 2
+		if n%2 == 1 {
+			i = jobs - 1 - i
+		}
+		done, err := ledgers[n%2].Complete(bg, complete(ids[i], "t1"))
+		if !done.Replayed {
+			first.Add(1)
+		}
+		return err
+	}))
+	require.EqualValues(t, jobs, first.Load())
+	for i := range 10 {
+		name := ledger.AccountName{Tenant: "default", Name: fmt.Sprint("account ", i)}
+		require.Equal(t, ledger.Balance{Available: 3 * jobs / 10}, w.balance(t, name))
+		w.audit(t, name)
 	}
 }
 

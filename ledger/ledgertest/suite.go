@@ -82,11 +82,16 @@ func newWorld(t *testing.T, open Open) *world {
 	return w
 }
 
+// patience outlasts what a test does to a store.
+const patience = 20 * time.Second
+
+var quiet = slog.New(slog.DiscardHandler)
+
 // another puts one more group commit on the store, as another process has.
 func (w *world) another(t *testing.T) *ledger.Ledger { return newLedger(t, w.store) }
 
 func newLedger(t *testing.T, store ledger.Store) *ledger.Ledger {
-	l := ledger.New(store, ledger.Options{GiveUp: 20 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	l := ledger.New(store, ledger.Options{GiveUp: patience, Logger: quiet})
 	t.Cleanup(l.Close)
 	return l
 }

@@ -12,6 +12,7 @@ import (
 var sweeping = []scenario{
 	{"SweepRefundsWithEvidence", sweepRefunds},
 	{"SweepRacesCompletion", sweepRacesCompletion},
+	{"ThreeFailuresAtOnceGiveTheCreditsBackOnce", threeFailuresAtOnce},
 	{"SweepRacesStart", sweepRacesStart},
 	{"SweepDecidesOnTheJobUnderLock", sweepDecidesUnderLock},
 }
@@ -75,6 +76,38 @@ func sweepRacesCompletion(t *testing.T, w *world) {
 		}
 	}
 	require.Equal(t, ledger.Balance{Available: 1000 - 7*delivered}, w.balance(t, ada))
+	w.audit(t, ada)
+}
+
+// The worker, its replay and the sweep learn of the same failure at once, in two processes.
+func threeFailuresAtOnce(t *testing.T, w *world) {
+	w.fund(t, ada, 30)
+	other := w.another(t)
+	for round := range 20 {
+		id := w.submit(t, 30)
+		w.begin(t, id, "t1")
+		race(3, func(i int) (err error) {
+			switch i {
+			case 0:
+				_, err = w.Fail(bg, ledger.FailJob{JobID: id, Token: "t1"})
+			case 1:
+				_, err = other.Fail(bg, ledger.FailJob{JobID: id, Token: "t1"})
+			case 2:
+				_, err = other.Sweep(bg, refund(id))
+			}
+			return err
+		})
+		require.Equal(t, ledger.Balance{Available: 30}, w.balance(t, ada), "round %d", round)
+		kinds, sum := w.kinds(t, id)
+		require.Zero(t, sum)
+		returns := 0
+		for _, k := range kinds {
+			if k == ledger.KindRefund || k == ledger.KindReconcilerRefund {
+				returns++
+			}
+		}
+		require.Equal(t, 1, returns, kinds)
+	}
 	w.audit(t, ada)
 }
 

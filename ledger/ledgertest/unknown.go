@@ -38,8 +38,8 @@ func (b *Broken) Transact(ctx context.Context, names *ledger.Names, decide func(
 
 var unknown = []scenario{{"UnknownCommitOfEachCommand", unknownCommit}}
 
-// Each command's commit happens and its result gets lost; run again, it must give the answer
-// that it would have given, and leave one set of rows.
+// Each command's commit happens and its result gets lost; run again, it gives the answer that
+// it would have given, to the last flag, and leaves one set of rows.
 func unknownCommit(t *testing.T, w *world) {
 	broken := Breaking(w.store)
 	lossy := &world{open: w.open, store: broken, clock: w.clock}
@@ -75,39 +75,51 @@ func unknownCommit(t *testing.T, w *world) {
 	start(completed, "t1")
 	y, err := cut().Yield(bg, ledger.YieldJob{JobID: completed, Token: "t1"})
 	require.NoError(t, err)
-	require.Equal(t, []any{ledger.StateQueued, 2}, []any{y.Job.State(), y.Job.Open.Epoch})
-	_, err = cut().Sight(bg, ledger.SightJob{JobID: completed, Epoch: 2, Sign: ledger.SignLost})
+	require.Equal(t, []any{ledger.StateQueued, 2, false}, []any{y.Job.State(), y.Job.Open.Epoch, y.Replayed})
+	lost, err := cut().Sight(bg, ledger.SightJob{JobID: completed, Epoch: 2, Sign: ledger.SignLost})
 	require.NoError(t, err)
+	require.True(t, lost.Changed)
 	require.Equal(t, 3, w.job(t, completed).Open.Epoch)
 	start(completed, "t2")
 	done, err := cut().Complete(bg, complete(completed, "t2"))
 	require.NoError(t, err)
-	require.Equal(t, []any{ledger.StateCompleted, int64(7)}, []any{done.Job.State(), done.Job.End.Charged})
+	require.Equal(t, []any{ledger.StateCompleted, int64(7), false}, []any{done.Job.State(), done.Job.End.Charged, done.Replayed})
 
 	failed := open()
 	start(failed, "t1")
 	f, err := cut().Fail(bg, ledger.FailJob{JobID: failed, Token: "t1"})
 	require.NoError(t, err)
-	require.Equal(t, ledger.StateFailed, f.Job.State())
+	require.Equal(t, []any{ledger.StateFailed, false}, []any{f.Job.State(), f.Replayed})
 	cancelled := open()
 	c, err := cut().Cancel(bg, ledger.CancelJob{Tenant: ada.Tenant, JobID: cancelled})
 	require.NoError(t, err)
 	require.Equal(t, ledger.EndCancelled, c.Job.End.Reason)
 	swept := open()
 	start(swept, "t1")
-	renewed := w.clock.Now()
-	w.clock.Advance(time.Minute)
-	p, err := cut().PutBack(bg, ledger.PutBackJob{JobID: swept, Token: "t1", Renewed: renewed})
-	require.NoError(t, err)
-	require.Equal(t, ledger.StateQueued, p.Job.State())
+	lose := func(id string) {
+		t.Helper()
+		renewed := w.clock.Now()
+		w.clock.Advance(time.Minute)
+		p, err := cut().PutBack(bg, ledger.PutBackJob{JobID: id, Token: "t1", Renewed: renewed})
+		require.NoError(t, err)
+		require.Equal(t, []any{ledger.StateQueued, true}, []any{p.Job.State(), p.Changed})
+	}
+	lose(swept)
 	s, err := cut().Sweep(bg, refund(swept))
 	require.NoError(t, err)
-	require.Equal(t, ledger.StateRefunded, s.Job.State())
+	require.Equal(t, []any{ledger.StateRefunded, ledger.SweepRefund, ledger.EndOrphaned}, []any{s.Job.State(), s.Decision.Action, s.Decision.Reason})
 
-	require.Equal(t, int64(19), broken.Cuts.Load(), "commits whose result got lost")
+	exhausted := open()
+	start(exhausted, "t1")
+	lose(exhausted)
+	st, err := cut().Start(bg, ledger.StartJob{JobID: exhausted, Token: "t2", Worker: "w", MaxStarts: 1})
+	require.NoError(t, err)
+	require.Equal(t, []any{ledger.VerdictDrop, "exhausted"}, []any{st.Verdict, st.Why})
+
+	require.Equal(t, int64(23), broken.Cuts.Load(), "commits whose result got lost")
 	require.Equal(t, ledger.Balance{Available: 92}, w.balance(t, ada))
 	require.Equal(t, ledger.Balance{Available: 5}, w.balance(t, bob))
-	for _, id := range []string{completed, failed, cancelled, swept} {
+	for _, id := range []string{completed, failed, cancelled, swept, exhausted} {
 		w.check(t, id)
 	}
 	w.audit(t, ada)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,6 +160,10 @@ func TestStoresShareAFile(t *testing.T) {
 func TestNewcomer(t *testing.T) {
 	one := open(t)
 	two := open(t, one.file)
+	const long = 10 * time.Millisecond
+	tick := time.NewTicker(long)
+	defer tick.Stop()
+	var done atomic.Int64
 	stop, stopped := make(chan struct{}), make(chan error, 1)
 	go func() {
 		for {
@@ -168,13 +173,15 @@ func TestNewcomer(t *testing.T) {
 				return
 			default:
 			}
-			if err := one.Transact(bg, &ledger.Names{}, func(*ledger.Book) error { time.Sleep(10 * time.Millisecond); return nil }); err != nil {
+			if err := one.Transact(bg, &ledger.Names{}, func(*ledger.Book) error { <-tick.C; return nil }); err != nil {
 				stopped <- err
 				return
 			}
+			done.Add(1)
 		}
 	}()
-	time.Sleep(company + 50*time.Millisecond)
+	alone := int64(company/long) + 5 // after so many it knows that it is
+	require.Eventually(t, func() bool { return done.Load() > alone }, 20*time.Second, long)
 	began := time.Now()
 	require.NoError(t, giveOne(ledger.Direct(two)))
 	require.Less(t, time.Since(began), time.Second)

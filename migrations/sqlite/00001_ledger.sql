@@ -226,6 +226,7 @@ CREATE TABLE sweeps (
     errors     INTEGER NOT NULL,
     decisions  TEXT NOT NULL
 ) STRICT;
+CREATE INDEX sweeps_idle ON sweeps (started_at) WHERE refunded = 0 AND errors = 0;
 
 -- +goose Down
 DROP TABLE sweeps; DROP TABLE relays; DROP TABLE workers; DROP TABLE attempts; DROP TABLE ended_jobs;

@@ -74,3 +74,10 @@ func refused(err error) bool {
 	e, ok := errors.AsType[sqliteError](err)
 	return ok && wrong[e.Code()&0xff]
 }
+
+// unwritable reports that PostgreSQL was asked for text that it cannot hold: a NUL, or bytes
+// that are not UTF-8. No row has it.
+func unwritable(err error) bool {
+	e, ok := errors.AsType[postgresError](err)
+	return ok && e.SQLState() == "22021"
+}

@@ -17,7 +17,11 @@ func (db *DB) Jobs(ctx context.Context, f ledger.JobFilter, page ledger.Page) ([
 	w, id := where{dialect: db.dialect}, "j.job_id"
 	w.add("j.tenant = ?", f.Tenant)
 	if f.Account != "" {
-		w.add("j.account_id = (SELECT id FROM accounts WHERE tenant = ? AND name = ?)", f.Tenant, f.Account)
+		a, err := db.Account(ctx, ledger.AccountName{Tenant: f.Tenant, Name: f.Account})
+		if err != nil {
+			return nil, err
+		}
+		w.add("j.account_id = ?", a.ID)
 	}
 	if f.Type != "" {
 		w.add("j.type = ?", f.Type)

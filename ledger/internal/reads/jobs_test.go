@@ -2,6 +2,7 @@ package reads_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -66,7 +67,8 @@ func jobsFiltered(t *testing.T, w *world) {
 	require.Equal(t, []string{"2"}, find(ledger.JobFilter{Account: "bob"}, page))
 	require.Equal(t, []string{"3"}, find(ledger.JobFilter{Type: "clip"}, page))
 	require.Equal(t, []string{"2"}, find(ledger.JobFilter{State: ledger.StateCompleted, Since: now}, page))
-	require.Empty(t, find(ledger.JobFilter{Account: "nobody"}, page))
+	_, err := w.Jobs(bg, ledger.JobFilter{Tenant: "north", Account: "nobody"}, page)
+	require.ErrorIs(t, err, ledger.ErrNotFound)
 }
 
 // jobWithoutAccountRow: the machinery sees every open job, so that each one ends (I7).
@@ -173,4 +175,27 @@ func sweeps(t *testing.T, w *world) {
 	var rows, seen int
 	require.NoError(t, w.sql.QueryRowContext(bg, "SELECT count(*), max(seen) FROM sweeps").Scan(&rows, &seen))
 	require.Equal(t, []int{1, 1}, []int{rows, seen})
+}
+
+func forgetSweeps(t *testing.T, w *world) {
+	for i := range 5 {
+		at := now.Add(time.Duration(i) * time.Hour)
+		for name, s := range map[string]ledger.SweepReport{"idle": {Seen: 9, Remaining: 9}, "refunded": {Refunded: 1}, "failed": {Errors: 1}} {
+			s.ID, s.StartedAt, s.EndedAt, s.Decisions = fmt.Sprint(name, " ", i), at, at, []byte("[]")
+			require.NoError(t, w.SaveSweep(bg, s))
+		}
+	}
+	idle := func() (left string) {
+		require.NoError(t, w.sql.QueryRowContext(bg, "SELECT min(id) FROM sweeps WHERE refunded = 0 AND errors = 0").Scan(&left))
+		return left
+	}
+	require.NoError(t, w.ForgetSweeps(bg, now, 10))
+	require.Equal(t, "idle 0", idle(), "one of that very time is not older")
+	require.NoError(t, w.ForgetSweeps(bg, now.Add(4*time.Hour), 1))
+	require.Equal(t, "idle 1", idle(), "the oldest first, and no more than that")
+	require.NoError(t, w.ForgetSweeps(bg, now.Add(4*time.Hour), 10))
+	require.Equal(t, "idle 4", idle())
+	var rest int
+	require.NoError(t, w.sql.QueryRowContext(bg, "SELECT count(*) FROM sweeps WHERE refunded + errors > 0").Scan(&rest))
+	require.Equal(t, 10, rest, "what decided something is kept for ever")
 }

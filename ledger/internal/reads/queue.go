@@ -68,3 +68,10 @@ func (db *DB) SaveVendorEvent(ctx context.Context, e ledger.VendorEvent) error {
 func (db *DB) ForgetVendorEvents(ctx context.Context, before time.Time) error {
 	return db.exec(ctx, "forget vendor events", "DELETE FROM vendor_events WHERE received_at < $1", db.dialect.Time(before))
 }
+
+// ForgetSweeps drops reports that decided nothing, the oldest first. The bound keeps the lock
+// short after a long pause; an index holds just these rows.
+func (db *DB) ForgetSweeps(ctx context.Context, before time.Time, most int) error {
+	return db.exec(ctx, "forget sweeps", `DELETE FROM sweeps WHERE id IN (SELECT id FROM sweeps
+		WHERE refunded = 0 AND errors = 0 AND started_at < $1 ORDER BY started_at LIMIT $2)`, db.dialect.Time(before), most)
+}

@@ -127,6 +127,9 @@ func (db *DB) InstallationID(ctx context.Context) (string, error) {
 // rows runs a query and hands each row to scan.
 func (db *DB) rows(ctx context.Context, what, query string, args []any, scan func(Row) error) error {
 	rows, err := db.read.QueryContext(ctx, db.dialect.SQL(query), args...)
+	if unwritable(err) {
+		return nil
+	}
 	if err != nil {
 		return failed(ctx, what, err)
 	}
@@ -135,6 +138,9 @@ func (db *DB) rows(ctx context.Context, what, query string, args []any, scan fun
 		if err := scan(rows); err != nil {
 			return unreadable(ctx, what, err)
 		}
+	}
+	if unwritable(rows.Err()) {
+		return nil
 	}
 	return failed(ctx, what, rows.Err())
 }

@@ -20,7 +20,7 @@ var scenarios = []struct {
 	{"EntriesByPages", entriesByPages}, {"EntriesFiltered", entriesFiltered}, {"EntriesShowWords", entriesShowWords},
 	{"AccountsByPages", accountsByPages}, {"Tenants", tenants}, {"BalanceAt", balanceAt}, {"Unknown", unknown}, {"Empty", empty},
 	{"Grants", grants}, {"JobInEachState", jobInEachState}, {"JobsFiltered", jobsFiltered}, {"JobWithoutAccountRow", jobWithoutAccountRow},
-	{"Attempts", attempts}, {"Due", due}, {"Leases", leases}, {"StaleProgress", staleProgress}, {"Relays", relays}, {"Sweeps", sweeps},
+	{"Attempts", attempts}, {"Due", due}, {"Leases", leases}, {"StaleProgress", staleProgress}, {"Relays", relays}, {"Sweeps", sweeps}, {"ForgetSweeps", forgetSweeps},
 	{"Clock", clock}, {"Failures", failures}, {"Plans", plans}, {"Gauges", gauges}, {"GaugesPlan", gaugesPlan},
 }
 

@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"os"
@@ -11,14 +11,21 @@ import (
 )
 
 // newTestFleet has scripts for programs.
-func newTestFleet(t *testing.T, worker string) (f *fleet, faults chan error) {
+func newTestFleet(t *testing.T, worker string) (f *Fleet, faults chan error) {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "worker"), []byte("#!/bin/sh\n"+worker+"\n"), 0o755))
 	faults = make(chan error, 10)
-	f = newFleet(dir, os.Environ(), func(err error) { faults <- err })
-	t.Cleanup(func() { require.NoError(t, f.stop(syscall.SIGKILL)) })
+	f = New(dir, dir, os.Environ(), func(err error) { faults <- err })
+	t.Cleanup(func() { require.NoError(t, f.Stop(syscall.SIGKILL)) })
 	return f, faults
+}
+
+func start(t *testing.T, f *Fleet, n int, environ ...string) *Process {
+	t.Helper()
+	p, err := f.Start("worker", n, environ...)
+	require.NoError(t, err)
+	return p
 }
 
 func receive(t *testing.T, faults <-chan error) error {
@@ -38,7 +45,7 @@ func TestAProcessThatEndsByItselfIsAFault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f, faults := newTestFleet(t, script)
-			require.NoError(t, f.start("worker", 0))
+			start(t, f, 0)
 			err := receive(t, faults)
 			require.ErrorContains(t, err, "worker-1 ended by itself")
 			require.ErrorContains(t, err, "the database is on fire")
@@ -49,35 +56,46 @@ func TestAProcessThatEndsByItselfIsAFault(t *testing.T) {
 func TestAKillIsNoFaultAndAnotherProcessTakesThePlace(t *testing.T) {
 	t.Parallel()
 	f, faults := newTestFleet(t, "exec sleep 600")
-	require.NoError(t, f.start("worker", 0))
-	require.NoError(t, f.start("worker", 1))
-	first, err := f.kill(0)
-	require.NoError(t, err)
-	require.ErrorIs(t, syscall.Kill(first, 0), syscall.ESRCH)
-	_, err = f.kill(0)
-	require.Error(t, err, "it is dead")
-	require.NoError(t, f.start("worker", 0))
-	second, err := f.kill(0)
-	require.NoError(t, err)
-	require.NotEqual(t, first, second)
+	start(t, f, 0)
+	start(t, f, 1)
+	first := f.Process("worker", 0)
+	require.NoError(t, first.Kill())
+	require.ErrorIs(t, syscall.Kill(first.PID(), 0), syscall.ESRCH)
+	require.Nil(t, f.Process("worker", 0), "it is dead")
+	require.NotEqual(t, first.PID(), start(t, f, 0).PID())
 
-	third := f.live["worker-2"].cmd.Process.Pid
-	require.NoError(t, f.stop(syscall.SIGKILL))
-	require.ErrorIs(t, syscall.Kill(third, 0), syscall.ESRCH)
-	require.NoError(t, f.stop(syscall.SIGKILL), "again")
+	other := f.Process("worker", 1)
+	require.NoError(t, f.Stop(syscall.SIGKILL))
+	require.ErrorIs(t, syscall.Kill(other.PID(), 0), syscall.ESRCH)
+	require.NoError(t, f.Stop(syscall.SIGKILL), "again")
 	require.Empty(t, faults)
 }
 
 func TestStoppingInOrderTellsOfTheOneThatFails(t *testing.T) {
 	t.Parallel()
 	f, faults := newTestFleet(t, `trap 'echo cannot; exit 4' TERM; echo ready; while :; do sleep 0.05; done`)
-	require.NoError(t, f.start("worker", 0))
+	start(t, f, 0)
 	require.Eventually(t, func() bool {
-		text, err := os.ReadFile(filepath.Join(f.dir, "worker-1.log"))
+		text, err := os.ReadFile(filepath.Join(f.logs, "worker-1.log"))
 		return err == nil && len(text) > 0
 	}, 30*time.Second, 10*time.Millisecond)
-	err := f.stop(syscall.SIGTERM)
+	err := f.Stop(syscall.SIGTERM)
 	require.ErrorContains(t, err, "worker-1 did not stop in order")
 	require.ErrorContains(t, err, "cannot")
+	require.Empty(t, faults)
+}
+
+func TestOneProcessIsStoppedInOrder(t *testing.T) {
+	t.Parallel()
+	f, faults := newTestFleet(t, `trap 'exit $CODE' TERM; echo ready; while :; do sleep 0.05; done`)
+	for n, code := range []string{"0", "4"} {
+		p := start(t, f, n, "CODE="+code)
+		require.Eventually(t, func() bool { return p.Tail() == "ready" }, 30*time.Second, 10*time.Millisecond)
+		if err := p.Terminate(); code == "0" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, "exit status 4")
+		}
+	}
 	require.Empty(t, faults)
 }
