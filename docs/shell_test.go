@@ -189,7 +189,7 @@ func dispute(t *testing.T, bin string) {
 		"bin/makegood job list":                           `ada\s+image\s+completed\s+delivered`,
 		"bin/makegood account statement ada --job":        `deduct\s+-5\s+95\s`,
 		"bin/makegood job show":                           `(?s)-5 .*95.*completed`,
-		"bin/makegood job credit":                         `adjusted ada by 2; available 97`,
+		"bin/makegood job credit":                         `adjusted ada by \+2; available 97`,
 		"bin/makegood verify":                             `\(difference 0\)`,
 	})
 }

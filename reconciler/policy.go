@@ -43,7 +43,7 @@ type rule struct {
 	reason ledger.EndReason
 }
 
-// rules is the table of DESIGN.md §5; the first match from the top counts. Signs of life
+// rules is the table of docs/sweep.md; the first match from the top counts. Signs of life
 // defer only the orphan rows, never a deadline.
 var rules = []rule{
 	{"a vendor has it, or may have it, for longer than anybody waits",

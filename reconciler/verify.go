@@ -47,7 +47,7 @@ type Counts struct {
 	Jobs     int64 `json:"jobs"`
 }
 
-// Invariant is one promise of DESIGN.md §2.
+// Invariant is one promise of package ledger.
 type Invariant struct {
 	ID     string `json:"id"`
 	OK     bool   `json:"ok"`

@@ -178,7 +178,7 @@ func TestVendorIsAskedAtItsPaceAndNoWorkerWaits(t *testing.T) {
 	})
 }
 
-// Case 11 a: the vendor accepts and the connection drops.
+// The vendor accepts and the connection drops.
 func TestLostAnswerIsLookedUpBeforeAnythingIsSentAgain(t *testing.T) {
 	onBoth(t, func(w *world) {
 		s := newStudio()
@@ -229,7 +229,7 @@ func TestVendorThatNeverHadTheCallGetsANewOne(t *testing.T) {
 	})
 }
 
-// Case 9, and a result recovered after a refund.
+// A timeout is no verdict, and a result that comes after a refund changes nothing.
 func TestUnknownIsKeptUntilTheVendorsWordOrMaxUnknownAndLateSuccessDeliversNothing(t *testing.T) {
 	onBoth(t, func(w *world) {
 		s := newStudio()
@@ -279,7 +279,7 @@ func deliver(t *testing.T, h http.Handler, vendor, signature string, e provider.
 	return answer.Code
 }
 
-// Case 19: callbacks before our commit, twice, out of order, for an older call, for nobody.
+// Callbacks before our commit, twice, out of order, for an older call, for nobody.
 func TestCallbacksCountOnceInWhateverOrder(t *testing.T) {
 	onBoth(t, func(w *world) {
 		s := newStudio()
@@ -361,7 +361,7 @@ func TestRefusalsOfAVendor(t *testing.T) {
 	})
 }
 
-// Case 11 b and c: whatever goes wrong after the vendor accepted, it is one call.
+// Whatever goes wrong after the vendor accepted, it is one call.
 func TestTroubleAfterTheVendorAcceptedIsOneCall(t *testing.T) {
 	onBoth(t, func(w *world) {
 		s := newStudio()
@@ -391,7 +391,7 @@ func TestTroubleAfterTheVendorAcceptedIsOneCall(t *testing.T) {
 	})
 }
 
-// Case 3: the vendor says that it failed.
+// The vendor says that it failed.
 func TestVerdictOfFailure(t *testing.T) {
 	onBoth(t, func(w *world) {
 		s := newStudio()

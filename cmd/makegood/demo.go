@@ -22,7 +22,7 @@ import (
 // demoCmd is a tour of what the product is for, with real processes that really die. It
 // checks itself: exit 0 means that everything came out as it should.
 type demoCmd struct {
-	Prompts string `default:"examples/prompts.jsonl" help:"One job a line."`
+	Prompts string `placeholder:"FILE" help:"One job a line; a dozen of its own if not given."`
 	Out     string `help:"Where pictures, contact.png and report.json go; ./demo-out/<ulid>/ if not given."`
 }
 

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	demonstration "github.com/makegood/makegood/examples"
 	"github.com/makegood/makegood/ledger"
 	"github.com/makegood/makegood/provider/local"
 )
@@ -33,11 +34,14 @@ type promptLine struct {
 	Key     string  `json:"key"`
 }
 
-// readPrompts reads a prompts file. A line that cannot be used is named, and the others go on.
+// readPrompts reads a prompts file, or the demo's own when none is named. A line that cannot be
+// used is named, and the others go on.
 func (d *demo) readPrompts(file string) (lines []promptLine, err error) {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return nil, ledger.Invalid("prompts", err.Error())
+	raw := demonstration.Prompts
+	if file != "" {
+		if raw, err = os.ReadFile(file); err != nil {
+			return nil, ledger.Invalid("prompts", err.Error())
+		}
 	}
 	n := 0
 	for text := range bytes.Lines(raw) {

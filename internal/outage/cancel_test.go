@@ -129,9 +129,11 @@ func TestACancelOutlivesItsWorker(t *testing.T) {
 	for name, c := range map[string]struct {
 		jobType string
 		at      fakevendor.Point
+		others  func(w *world) // who find its job
 	}{
-		"in a handler":                 {jobType: handlerType},
-		"at a vendor that accepted it": {jobType: vendorType, at: fakevendor.After},
+		"in a handler, found by the watcher": {handlerType, "", func(w *world) { w.watch() }},
+		"in a handler, found by a sweep":     {handlerType, "", func(w *world) { w.sweep(patient) }},
+		"at a vendor that accepted it":       {vendorType, fakevendor.After, func(w *world) { w.watch(); w.sweep(patient) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,14 +152,14 @@ func TestACancelOutlivesItsWorker(t *testing.T) {
 			_, err := w.cancel(id)
 			require.NoError(t, err)
 			p.kill()
-			w.outlives(vendor, d, id)
+			w.outlives(vendor, d, id, func() { c.others(w) })
 			vendor.Open("submit")
 		})
 	}
 }
 
 // outlives lets everything else go on after the worker of a cancelled job has died.
-func (w *world) outlives(vendor *fakevendor.Vendor, d *desk, id string) {
+func (w *world) outlives(vendor *fakevendor.Vendor, d *desk, id string, others func()) {
 	w.t.Helper()
 	j := w.job(id)
 	require.NotNil(w.t, j.Open, "the worker was faster than the kill")
@@ -165,8 +167,7 @@ func (w *world) outlives(vendor *fakevendor.Vendor, d *desk, id string) {
 	mux := soldBy(service(w.t, vendor))
 	mux.HandleFunc(handlerType, func(context.Context, tasks.Job) (tasks.Result, error) { panic("never") })
 	worker, _ := w.work(mux)
-	w.watch()
-	w.sweep(patient)
+	others()
 	w.cancelled(id, kindsStopped)
 	if rows := vendor.Bill().Job(id); j.Type == vendorType {
 		require.Len(w.t, rows, 1)

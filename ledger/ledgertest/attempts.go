@@ -187,7 +187,7 @@ func putBackPastTheDeadline(t *testing.T, w *world) {
 	require.Equal(t, int64(93), w.balance(t, ada).Available)
 }
 
-// Case 4: the deduct of a failed job is not a ticket for another run.
+// The deduct of a failed job is not a ticket for another run.
 func noFreeRunAfterRefund(t *testing.T, w *world) {
 	w.fund(t, ada, 10)
 	id := w.submit(t, 10)
@@ -218,7 +218,7 @@ func noFreeRunAfterRefund(t *testing.T, w *world) {
 	w.audit(t, ada)
 }
 
-// Case 5: no refund without a charge, and never more than the charge.
+// No refund without a charge, and never more than the charge.
 func refundOnlyWhatWasTaken(t *testing.T, w *world) {
 	w.fund(t, ada, 100)
 	refused := job(ada, 101)

@@ -33,7 +33,7 @@ func sweepRefunds(t *testing.T, w *world) {
 	require.Equal(t, []any{ledger.KindReconcilerRefund, int64(30), ledger.ActorReconciler}, []any{last.Kind, last.Delta, last.Actor})
 	require.JSONEq(t, `{"attempt":1}`, string(last.Evidence))
 	require.Equal(t, ledger.Balance{Available: 100}, w.balance(t, ada))
-	// Case 10: late deliveries and late results change nothing.
+	// Late deliveries and late results change nothing.
 	_, err = w.Complete(bg, complete(id, "t1"))
 	require.ErrorIs(t, err, ledger.ErrAlreadySettled)
 	s, err := w.Start(bg, ledger.StartJob{JobID: id, Token: "t2", Worker: "w"})
