@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -38,6 +39,10 @@ import (
 func TestMain(m *testing.M) {
 	if orders := os.Getenv(asChild); orders != "" {
 		os.Exit(child(orders))
+	}
+	// Most of these tests wait most of the time. A -parallel of the caller's counts more.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	testenv.Main(m)
 }
@@ -337,7 +342,7 @@ func (w *world) within(most time.Duration, what string, holds func() bool) time.
 	return time.Since(begin)
 }
 
-const patience = 30 * time.Second
+const patience = 120 * time.Second
 
 func (w *world) eventually(what string, holds func() bool) {
 	w.t.Helper()
