@@ -158,8 +158,10 @@ func completion(a *attempt, r Result) (ledger.CompleteJob, error) {
 	switch {
 	case r.Units < 0:
 		return c, Permanent(fmt.Errorf("the handler delivered %d units", r.Units))
+	case r.Units > a.job.Units: // nobody pays for what was not asked for
+		c.Delivered, c.Actual = a.job.Units, min(c.Actual, a.job.Open.Held)
 	case r.Units > 0:
-		c.Delivered = min(r.Units, a.job.Units)
+		c.Delivered = r.Units
 	}
 	if text := clean(r.Text); text != "" {
 		c.Result.Text = &text
