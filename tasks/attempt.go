@@ -141,9 +141,12 @@ func (w *Worker) complete(a *attempt, r Result) error {
 	}
 	w.remove(c.Result.Artifacts)
 	if errors.Is(err, ledger.ErrAlreadySettled) {
-		w.stats.late.Add(1)
-		a.log.Warn("the job had ended otherwise; the result is discarded")
-		w.recordLate(a)
+		if w.recordLate(a) {
+			w.stats.late.Add(1)
+			a.log.Warn("the job had ended otherwise; the result is discarded")
+		} else {
+			a.log.Info("the job has ended; the result is discarded and was known")
+		}
 		return nil
 	}
 	return Permanent(err) // an actual cost out of bounds, say

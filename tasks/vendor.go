@@ -405,18 +405,23 @@ func (w *Worker) write(a *attempt, end ending) {
 	}
 }
 
-// recordLate writes down that a vendor delivered when the job had ended otherwise.
-func (w *Worker) recordLate(a *attempt) {
+// recordLate writes down that a vendor delivered when the job had ended otherwise. It reports
+// whether that is news: the vendor may have called back with it, or the job may have been
+// completed with this very call by another attempt.
+func (w *Worker) recordLate(a *attempt) bool {
 	if a.call == nil {
-		return
+		return true
 	}
-	err := w.settle(func(ctx context.Context) error {
-		_, err := w.o.Ledger.HearCall(ctx, ledger.HearCall{JobID: a.job.ID, N: a.call.N, Provider: a.call.Provider, Succeeded: true})
+	var heard ledger.Heard
+	err := w.settle(func(ctx context.Context) (err error) {
+		heard, err = w.o.Ledger.HearCall(ctx, ledger.HearCall{JobID: a.job.ID, N: a.call.N, Provider: a.call.Provider, Succeeded: true})
 		return err
 	})
 	if err != nil {
 		a.log.Warn("the late success was not recorded", "error", err)
+		return true
 	}
+	return heard.Late && !heard.Replayed
 }
 
 // problem names what went wrong at a vendor.

@@ -149,3 +149,47 @@ func TestVerdictAfterManyCallbacks(t *testing.T) {
 		w.delivered(id)
 	})
 }
+
+// The same success comes twice, by a callback and by an attempt under way: it is late once, and
+// not late at all for a job that was completed with it.
+func TestSuccessIsLateOnce(t *testing.T) {
+	for name, completed := range map[string]bool{"refunded": false, "completed by another attempt": true} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(w *world) {
+				s := newStudio()
+				entered, answer := make(chan struct{}), make(chan struct{})
+				s.fetch = func(int) (provider.Result, error) {
+					close(entered)
+					<-answer
+					return picture(2, 10), nil
+				}
+				mux := tasks.NewMux()
+				mux.HandleVendor("image", polled{s})
+				worker := tasks.NewWorker(tasks.WorkerOptions{Ledger: w.ledger, Redis: w.redis, Mux: mux, Artifacts: w.files, Logger: w.log})
+				stop := w.background(worker.Run)
+				w.relay()
+				id := w.submit(job("a")).ID
+				w.signal("download", entered)
+				if completed {
+					_, err := w.ledger.Yield(w.ctx, ledger.YieldJob{JobID: id, Token: w.job(id).Open.Token, After: time.Hour})
+					require.NoError(w.t, err)
+					_, err = w.ledger.Start(w.ctx, ledger.StartJob{JobID: id, Token: "other", Worker: "other"})
+					require.NoError(w.t, err)
+					_, err = w.ledger.Complete(w.ctx, ledger.CompleteJob{JobID: id, Token: "other", Actual: 10, Delivered: 2})
+					require.NoError(w.t, err)
+				} else {
+					_, err := w.ledger.Sweep(w.ctx, ledger.SweepJob{JobID: id, Policy: func(ledger.Job, time.Time) ledger.SweepDecision {
+						return ledger.SweepDecision{Action: ledger.SweepRefund, Reason: ledger.EndUnknown, Evidence: []byte(`{}`)}
+					}})
+					require.NoError(w.t, err)
+				}
+				heard, err := w.ledger.HearCall(w.ctx, ledger.HearCall{JobID: id, N: 1, Provider: "studio", Callback: true, Succeeded: true})
+				require.NoError(w.t, err)
+				require.Equal(w.t, !completed, heard.Late)
+				close(answer)
+				stop() // once the attempt is over
+				require.Zero(w.t, worker.Stats().Late)
+			})
+		})
+	}
+}
