@@ -170,6 +170,13 @@ func (b *Book) bears(at time.Time) bool {
 			}
 		}
 	}
+	for _, calls := range b.calls {
+		for _, c := range calls {
+			if c.SentAt.Equal(at) || c.HeardAt.Equal(at) || c.EndedAt.Equal(at) {
+				return true
+			}
+		}
+	}
 	for _, a := range b.accounts {
 		if a.LastAt.Equal(at) {
 			return true

@@ -142,7 +142,8 @@ func (b *Book) fence(j *Job, token string, again ...AttemptOutcome) (any, error)
 type YieldJob struct {
 	JobID string
 	Token string
-	// After is the wait before the next attempt, counted from now; 0 means none.
+	// After is the wait before the next attempt, counted from now; 0 means none, and more than
+	// MaxYield counts as MaxYield: whatever a vendor asks for, the job ends in bounded time.
 	After time.Duration
 	// GiveBack marks a shutdown: the attempt is not counted.
 	GiveBack bool
@@ -153,7 +154,11 @@ type YieldJob struct {
 	Word CallWord
 }
 
+// MaxYield is the longest wait before a job's next attempt.
+const MaxYield = 24 * time.Hour
+
 func (c *YieldJob) check() error {
+	c.After = min(c.After, MaxYield)
 	if c.After < 0 {
 		return invalid("after", "is negative")
 	}

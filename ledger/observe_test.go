@@ -150,3 +150,37 @@ func TestObserverIsToldOfHalves(t *testing.T) {
 	require.Equal(t, []Fate{"", FateRejected, FateRejected, "", FateRejected, ""}, seen.fates)
 	require.Len(t, seen.answers, 5)
 }
+
+// A late success whose commit is unknown is told as news once it is known, and not as a
+// repetition: it has one warning and one count.
+func TestLateSuccessOfAnUnknownCommitIsNews(t *testing.T) {
+	t.Parallel()
+	s := newFakeStore()
+	l := ledgerOn(t, s, Options{})
+	_, err := l.Grant(bg, give(ada, 10))
+	require.NoError(t, err)
+	opened, err := l.Open(bg, OpenJob{AccountName: ada, Type: "image", Cost: 5})
+	require.NoError(t, err)
+	id := opened.Job.ID
+	_, err = l.Start(bg, StartJob{JobID: id, Token: "t", Worker: "w"})
+	require.NoError(t, err)
+	_, err = l.ClaimCall(bg, ClaimCall{JobID: id, Token: "t", Provider: "studio"})
+	require.NoError(t, err)
+	_, err = l.Fail(bg, FailJob{JobID: id, Token: "t", Reason: EndCancelled})
+	require.NoError(t, err)
+
+	lost := 1
+	s.after = func() error {
+		if lost--; lost >= 0 {
+			return &StoreError{Fate: FateUnknown, Err: errors.New("the connection broke")}
+		}
+		return nil
+	}
+	hear := HearCall{JobID: id, N: 1, Provider: "studio", Succeeded: true}
+	heard, err := l.HearCall(bg, hear)
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, false}, []bool{heard.Late, heard.Replayed})
+	heard, err = l.HearCall(bg, hear)
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, true}, []bool{heard.Late, heard.Replayed})
+}

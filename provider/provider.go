@@ -55,6 +55,7 @@ type Estimate struct {
 type Request struct {
 	JobID string          // the job's ULID
 	Key   string          // idempotency key for the vendor: the same key never makes work twice
+	Again bool            // the key may have been sent before, and its answer was lost
 	Type  string          // kind of work, for example "image"
 	Input json.RawMessage // as the client sent it
 }

@@ -14,7 +14,9 @@ import (
 //
 // A transport error is never a verdict. Submit must tell apart what the vendor said from what
 // nobody knows: an error marked with [Refused] or [Permanent] is the vendor's own word that it
-// does not have the request and will not make it; after any other error it may have it.
+// does not have the request and will not make it; after any other error it may have it. Of a
+// request that is sent [Request.Again], that must be its word on the key: a refusal of this one
+// sending, such as a limit on the rate, says nothing of an earlier one.
 type Vendor interface {
 	// Name is short, stable and stored with each call.
 	Name() string

@@ -17,7 +17,8 @@ const pageSize = 200
 
 // Reports of sweeps that ended no job and met no error are forgotten after idleKept, by the
 // sweeps themselves: up to forgetAtOnce each time, which is far more than come. The others are
-// kept for ever, like the entries that they explain.
+// kept for ever, like the entries that they explain. What vendors called back with is forgotten
+// as late, once no open job can be waiting for it: it may name where a result lies.
 const (
 	idleKept     = 7 * 24 * time.Hour
 	forgetAtOnce = 1000
@@ -226,6 +227,9 @@ func (r *Reconciler) save(ctx context.Context, report *Report, started time.Time
 	}
 	if err := r.ledger.ForgetSweeps(ctx, ended.Add(-idleKept), forgetAtOnce); err != nil {
 		r.log.Warn("old reports of sweeps stay until the next one", "error", err)
+	}
+	if err := r.ledger.ForgetVendorEvents(ctx, ended.Add(-idleKept-r.policy.MaxUnknown)); err != nil {
+		r.log.Warn("old callbacks of vendors stay until the next sweep", "error", err)
 	}
 	return nil
 }

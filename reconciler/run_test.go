@@ -48,6 +48,8 @@ func (s *scriptedStore) SaveSweep(context.Context, ledger.SweepReport) error {
 
 func (s *scriptedStore) ForgetSweeps(context.Context, time.Time, int) error { return nil }
 
+func (s *scriptedStore) ForgetVendorEvents(context.Context, time.Time) error { return nil }
+
 func runFor(t *testing.T, s *scriptedStore, interval, length time.Duration) {
 	s.begun = time.Now()
 	r := New(Options{Ledger: ledger.Direct(s), Logger: slog.New(slog.DiscardHandler)})

@@ -208,6 +208,18 @@ func TestSweepsThatDecidedNothingAreForgottenAfterAWeek(t *testing.T) {
 	})
 }
 
+func TestSweepForgetsOldCallbacks(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		require.NoError(t, w.ledger.SaveVendorEvent(w.ctx, ledger.VendorEvent{Provider: "studio", ID: "e", Ref: "r", News: []byte("{}")}))
+		w.clock.advance(idleKept)
+		w.sweep()
+		require.Equal(t, 1, w.count("SELECT count(*) FROM vendor_events"), "a job may wait for it")
+		w.clock.advance(DefaultMaxUnknown + time.Minute)
+		w.sweep()
+		require.Zero(t, w.count("SELECT count(*) FROM vendor_events"))
+	})
+}
+
 // TestBadRowNeverStopsASweep: the database refuses to end one of the jobs.
 func TestBadRowNeverStopsASweep(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {

@@ -141,9 +141,12 @@ func (w *Worker) complete(a *attempt, r Result) error {
 	}
 	w.remove(c.Result.Artifacts)
 	if errors.Is(err, ledger.ErrAlreadySettled) {
-		w.stats.late.Add(1)
-		a.log.Warn("the job had ended otherwise; the result is discarded")
-		w.recordLate(a)
+		if w.recordLate(a) {
+			w.stats.late.Add(1)
+			a.log.Warn("the job had ended otherwise; the result is discarded")
+		} else {
+			a.log.Info("the job has ended; the result is discarded and was known")
+		}
 		return nil
 	}
 	return Permanent(err) // an actual cost out of bounds, say
@@ -158,8 +161,10 @@ func completion(a *attempt, r Result) (ledger.CompleteJob, error) {
 	switch {
 	case r.Units < 0:
 		return c, Permanent(fmt.Errorf("the handler delivered %d units", r.Units))
+	case r.Units > a.job.Units: // nobody pays for what was not asked for
+		c.Delivered, c.Actual = a.job.Units, min(c.Actual, a.job.Open.Held)
 	case r.Units > 0:
-		c.Delivered = min(r.Units, a.job.Units)
+		c.Delivered = r.Units
 	}
 	if text := clean(r.Text); text != "" {
 		c.Result.Text = &text

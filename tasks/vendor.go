@@ -102,7 +102,7 @@ func (v *visit) submit(resend bool) ending {
 	defer stop()
 	v.a.log.Info("submitting", "vendor", call.Provider, "n", call.N)
 	crash.Here(crash.SubmitBefore)
-	sent, err := v.vendor.Submit(ctx, provider.Request{JobID: v.job.ID, Key: call.Key(), Type: v.job.Type, Input: v.job.Input})
+	sent, err := v.vendor.Submit(ctx, provider.Request{JobID: v.job.ID, Key: call.Key(), Again: resend, Type: v.job.Type, Input: v.job.Input})
 	crash.Here(crash.SubmitAfter)
 	switch {
 	case err == nil && sent.Ref == "":
@@ -133,7 +133,7 @@ func (v *visit) accepted(call *ledger.Call, sent provider.Submission) ending {
 	v.a.log.Info("accepted by the vendor", "vendor", call.Provider, "n", call.N, "vendor_ref", sent.Ref)
 	call.Ref, call.Status = sent.Ref, ledger.CallAccepted
 	switch {
-	case heard.Job.End != nil:
+	case heard.Job.End != nil, heard.Job.Call == nil, heard.Job.Call.N != call.N:
 		v.stopOrphan(call)
 		return ending{}
 	case v.cancelled():
@@ -146,17 +146,21 @@ func (v *visit) accepted(call *ledger.Call, sent provider.Submission) ending {
 	return v.working(sent.News)
 }
 
-// stopOrphan cancels a call at the vendor whose job ended while it was sent.
+// stopOrphan cancels a call at the vendor whose job ended while it was sent, or went on with
+// another call since the vendor did not know this one yet.
 func (v *visit) stopOrphan(call *ledger.Call) {
 	c, ok := v.vendor.(provider.Canceller)
 	if !ok {
+		v.a.log.Warn("the job ended, or went on without this call, while it was submitted; the vendor cannot be told to stop",
+			"n", call.N, "vendor_ref", call.Ref)
 		return
 	}
 	ctx, stop := v.request()
 	defer stop()
 	_, err := c.Cancel(ctx, call.Ref)
 	crash.Here(crash.CancelVendor)
-	v.a.log.Warn("the job ended while it was submitted; cancelled at the vendor", "vendor_ref", call.Ref, "error", err)
+	v.a.log.Warn("the job ended, or went on without this call, while it was submitted; cancelled at the vendor",
+		"n", call.N, "vendor_ref", call.Ref, "told", err == nil)
 }
 
 // find looks after a call that may have been sent and has no answer.
@@ -181,11 +185,10 @@ func (v *visit) find(call *ledger.Call) ending {
 		return v.accepted(call, provider.Submission{Ref: ref})
 	case err == nil, !errors.Is(err, provider.ErrNotFound):
 		return ending{do: yield, after: v.soon(err), err: problem("vendor_unknown", cmpErr(err, errNobodyKnows))}
-	case v.now().Sub(call.SentAt) < v.traits.FindAfter && (!safe || v.cancelled()):
-		// It may be on its way still.
-		return ending{do: yield, after: v.traits.FindAfter / 4, err: problem("vendor_unknown", err)}
-	case safe && !v.cancelled():
+	case safe && !v.cancelled() && v.job.Open.Attempts < v.job.MaxAttempts:
 		return v.submit(true)
+	case v.now().Sub(call.SentAt) < v.traits.FindAfter: // it may be on its way still
+		return ending{do: yield, after: v.traits.FindAfter / 4, err: problem("vendor_unknown", err)}
 	}
 	return ending{do: yield, word: ledger.WordFailed, err: problem("vendor_lost", err)} // it never had it
 }
@@ -402,18 +405,23 @@ func (w *Worker) write(a *attempt, end ending) {
 	}
 }
 
-// recordLate writes down that a vendor delivered when the job had ended otherwise.
-func (w *Worker) recordLate(a *attempt) {
+// recordLate writes down that a vendor delivered when the job had ended otherwise. It reports
+// whether that is news: the vendor may have called back with it, or the job may have been
+// completed with this very call by another attempt.
+func (w *Worker) recordLate(a *attempt) bool {
 	if a.call == nil {
-		return
+		return true
 	}
-	err := w.settle(func(ctx context.Context) error {
-		_, err := w.o.Ledger.HearCall(ctx, ledger.HearCall{JobID: a.job.ID, N: a.call.N, Provider: a.call.Provider, Succeeded: true})
+	var heard ledger.Heard
+	err := w.settle(func(ctx context.Context) (err error) {
+		heard, err = w.o.Ledger.HearCall(ctx, ledger.HearCall{JobID: a.job.ID, N: a.call.N, Provider: a.call.Provider, Succeeded: true})
 		return err
 	})
 	if err != nil {
 		a.log.Warn("the late success was not recorded", "error", err)
+		return true
 	}
+	return heard.Late && !heard.Replayed
 }
 
 // problem names what went wrong at a vendor.

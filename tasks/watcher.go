@@ -114,13 +114,14 @@ func (w *Watcher) observe(end time.Time, jobs []ledger.Job) {
 	w.seen, w.lastRead = seen, end
 }
 
-// judge puts one running job back if it is lost. One without an attempt left is the sweep's.
+// judge puts one running job back if it is lost. One without an attempt left is the sweep's,
+// unless a vendor has it: then somebody must go on asking.
 func (w *Watcher) judge(ctx context.Context, j ledger.Job, begin, now time.Time) error {
 	o := j.Open
 	seen := w.seen[o.Worker]
 	dead := !o.WorkerAlive(now) && begin.Sub(seen.since) >= w.o.LeaseTTL
 	late := now.After(o.Deadline.Add(w.o.Grace))
-	if (!dead && !late) || o.Attempts >= j.MaxAttempts {
+	if (!dead && !late) || (o.Attempts >= j.MaxAttempts && j.Call == nil) {
 		return nil
 	}
 	back, err := w.o.Ledger.PutBack(ctx, ledger.PutBackJob{JobID: j.ID, Token: o.Token, Renewed: seen.renewed, Grace: w.o.Grace})

@@ -56,8 +56,9 @@ type Options struct {
 }
 
 const (
-	answerLen = 1 << 20  // bytes of an answer
-	outputLen = 64 << 20 // bytes of an output
+	answerLen = 1 << 20   // bytes of an answer
+	outputLen = 64 << 20  // bytes of an output
+	resultLen = 256 << 20 // bytes of all outputs of a generation, which are in memory at once
 	maxUnits  = 100
 )
 
@@ -101,7 +102,7 @@ func New(o Options) (provider.Vendor, error) {
 	v := &vendor{o: o, base: base}
 	for i, secret := range o.Secrets {
 		signer, err := standardwebhooks.NewWebhook(secret)
-		if err != nil {
+		if err != nil || strings.TrimPrefix(secret, "whsec_") == "" { // an empty one lets everybody sign
 			return nil, fmt.Errorf("generations: webhook secret %d is not whsec_ and base64", i+1)
 		}
 		v.signers = append(v.signers, signer)
@@ -230,6 +231,8 @@ func (v *vendor) Submit(ctx context.Context, r provider.Request) (provider.Submi
 		return provider.Submission{}, errors.New("the service answered a submit without an id")
 	case answer.status >= 500 && answer.replayed && !v.o.NoLookup:
 		return v.afterRecordedFailure(ctx, r.Key, err)
+	case r.Again && !provider.IsPermanent(err):
+		return provider.Submission{}, transient(err) // it may have the one that was sent before
 	}
 	return provider.Submission{}, err
 }
@@ -269,7 +272,11 @@ func (v finder) Find(ctx context.Context, key string) (string, error) {
 	case len(*list.Data) == 0:
 		return "", provider.ErrNotFound
 	}
-	return (*list.Data)[0].ID, nil
+	g := (*list.Data)[0]
+	if g.Key != "" && g.Key != key { // it does not know the filter: this is somebody else's
+		return "", errors.New("the service answered a lookup with another key")
+	}
+	return g.ID, nil
 }
 
 // Cancel implements provider.Canceller.
@@ -290,6 +297,13 @@ func (v *vendor) Download(ctx context.Context, _ string, news provider.News) (pr
 	var outputs []output
 	if err := json.Unmarshal(news.Payload, &outputs); err != nil {
 		return provider.Result{}, fmt.Errorf("the list of outputs: %w", err)
+	}
+	total := 0
+	for _, o := range outputs {
+		if o.Bytes < 0 || o.Bytes > outputLen || total > resultLen-o.Bytes {
+			return provider.Result{}, provider.Permanent(fmt.Errorf("the outputs have more than %d bytes each or %d together", outputLen, resultLen))
+		}
+		total += o.Bytes
 	}
 	r := provider.Result{Units: len(outputs), Cost: v.o.Price * int64(len(outputs)), Usage: map[string]int64{"units": int64(len(outputs))}}
 	for n, o := range outputs {
@@ -325,15 +339,13 @@ func (v *vendor) fetch(ctx context.Context, o output) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, outputLen+1))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, int64(o.Bytes)+1))
 	sum := sha256.Sum256(data)
 	switch {
 	case err != nil:
 		return nil, bare(err)
-	case len(data) > outputLen:
-		return nil, provider.Permanent(fmt.Errorf("it has more than %d bytes", outputLen))
 	case len(data) != o.Bytes || hex.EncodeToString(sum[:]) != strings.ToLower(o.SHA256):
-		return nil, fmt.Errorf("%d bytes came, which are not the %d announced", len(data), o.Bytes)
+		return nil, fmt.Errorf("what came is not the %d bytes announced", o.Bytes)
 	}
 	return data, nil
 }

@@ -64,10 +64,11 @@ func (db *DB) CallByRef(ctx context.Context, provider, ref string) (ledger.Call,
 		[]any{provider, ref}, value(ScanCall), ledger.NotFound("call", ref))
 }
 
-// VendorEvents lists what a vendor called back with about a reference, oldest first.
+// VendorEvents lists what a vendor called back with about a reference, oldest first: the newest
+// few hundred, among which its verdict is.
 func (db *DB) VendorEvents(ctx context.Context, provider, ref string) ([]ledger.VendorEvent, error) {
-	return list(ctx, db, "list vendor events", `SELECT provider, id, ref, news, received_at FROM vendor_events
-		WHERE provider = $1 AND ref = $2 ORDER BY received_at, id LIMIT 200`, []any{provider, ref}, func(r Row) (e ledger.VendorEvent, err error) {
+	return list(ctx, db, "list vendor events", `SELECT provider, id, ref, news, received_at FROM (
+		SELECT * FROM vendor_events WHERE provider = $1 AND ref = $2 ORDER BY received_at DESC, id DESC LIMIT 200) newest ORDER BY received_at, id`, []any{provider, ref}, func(r Row) (e ledger.VendorEvent, err error) {
 		var news string
 		err = r.Scan(&e.Provider, &e.ID, &e.Ref, &news, Moment{&e.ReceivedAt})
 		e.News = []byte(news)
