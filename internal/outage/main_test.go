@@ -238,7 +238,7 @@ func startVendor(t *testing.T, o fakevendor.Options) *fakevendor.Vendor {
 }
 
 func (w *world) relay(change ...func(*tasks.RelayOptions)) (stop func()) {
-	o := tasks.RelayOptions{Ledger: w.ledger, Redis: w.redis, Interval: 50 * time.Millisecond, OrphanThreshold: 10 * time.Second, Logger: w.log}
+	o := tasks.RelayOptions{Ledger: w.ledger, Redis: w.redis, Interval: 200 * time.Millisecond, OrphanThreshold: 10 * time.Second, Logger: w.log}
 	for _, c := range change {
 		c(&o)
 	}
