@@ -15,17 +15,22 @@ import (
 // and those of the jobs named), then the jobs, each sorted, and then loads everything.
 type Names struct {
 	Accounts    []AccountName
-	Jobs        []string // lock and load, with the account and the attempts
+	Jobs        []string // lock and load, with the account
 	JobKeys     []TenantKey
 	JobRefs     []string // load only
 	Grants      []string // ids
 	GrantKeys   []TenantKey
+	Attempts    []AttemptRef
 	Calls       []string // jobs whose calls to vendors are to be loaded, all of them
 	Adjustments []string // ids
 	AdjustKeys  []TenantKey
 	Credited    []string      // jobs whose adjustments are to be summed
 	Held        []AccountName // accounts of which the sum that open jobs hold is to be loaded
 }
+
+// AttemptRef names an attempt that may be over. A job that waits for its vendor has thousands
+// of them, so a command names the one that it is about.
+type AttemptRef struct{ JobID, Token string }
 
 // TenantKey is a key, or an id, within a tenant.
 type TenantKey struct{ Tenant, Key string }

@@ -91,7 +91,8 @@ func (b *Book) touchCall(c *Call) { b.changes.Calls[CallKey(c.JobID, c.N)] = c }
 
 // ClaimCall permits an attempt to submit its job to a vendor. It stores the call's number
 // before anything is sent, in one commit with the check that the job is open, uncancelled and
-// this attempt's, and uses up one of the job's attempts.
+// this attempt's. A new call uses up one of the job's attempts; sending one again does not,
+// so that an outage between here and the vendor uses up none.
 type ClaimCall struct {
 	JobID    string
 	Token    string
@@ -111,7 +112,7 @@ type Claimed struct {
 func (c *ClaimCall) check() error {
 	return firstError(checkID("job_id", c.JobID), checkName("token", c.Token), checkName("provider", c.Provider))
 }
-func (c *ClaimCall) names(n *Names)     { jobCommand{c.JobID}.names(n) }
+func (c *ClaimCall) names(n *Names)     { attemptNames(n, c.JobID, c.Token) }
 func (c *ClaimCall) lockKeys() []string { return []string{jobLock(c.JobID)} }
 
 func (c *ClaimCall) decide(b *Book) (any, error) {
@@ -136,7 +137,7 @@ func (c *ClaimCall) decide(b *Book) (any, error) {
 		why = "accepted"
 	case call != nil && (!c.Resend || call.Provider != c.Provider):
 		why = "unknown"
-	case !o.Counted && o.Attempts >= j.MaxAttempts:
+	case call == nil && !o.Counted && o.Attempts >= j.MaxAttempts:
 		why = "exhausted"
 	case b.now.After(o.Deadline):
 		why = "too_late"
@@ -148,10 +149,10 @@ func (c *ClaimCall) decide(b *Book) (any, error) {
 		call = &Call{JobID: j.ID, N: o.N, Provider: c.Provider, Status: CallClaimed, ClaimedAt: b.now}
 		j.Call = call
 		b.calls[j.ID] = append(b.calls[j.ID], call)
+		b.count(j)
 	}
 	call.Token, call.SentAt = c.Token, b.now
 	b.touchCall(call)
-	b.count(j)
 	b.touch(j)
 	return Claimed{Permit: true, Job: j.clone()}, nil
 }

@@ -28,6 +28,12 @@ type jobCommand struct{ id string }
 
 func (c jobCommand) names(n *Names) { n.Jobs = append(n.Jobs, c.id) }
 
+// attemptNames are what a command of one attempt needs.
+func attemptNames(n *Names, jobID, token string) {
+	jobCommand{jobID}.names(n)
+	n.Attempts = append(n.Attempts, AttemptRef{jobID, token})
+}
+
 // ending describes how a job ends.
 type ending struct {
 	state     State

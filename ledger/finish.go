@@ -28,7 +28,7 @@ func (c *CompleteJob) check() error {
 	return firstError(checkID("job_id", c.JobID), checkName("token", c.Token), checkAmount("actual", c.Actual, 0),
 		checkAmount("delivered", int64(c.Delivered), 0))
 }
-func (c *CompleteJob) names(n *Names)     { jobCommand{c.JobID}.names(n) }
+func (c *CompleteJob) names(n *Names)     { attemptNames(n, c.JobID, c.Token) }
 func (c *CompleteJob) lockKeys() []string { return []string{jobLock(c.JobID)} }
 
 func (c *CompleteJob) decide(b *Book) (any, error) {
@@ -101,7 +101,7 @@ func (c *FailJob) check() error {
 	}
 	return firstError(checkID("job_id", c.JobID), checkName("token", c.Token), c.Word.check())
 }
-func (c *FailJob) names(n *Names)     { jobCommand{c.JobID}.names(n) }
+func (c *FailJob) names(n *Names)     { attemptNames(n, c.JobID, c.Token) }
 func (c *FailJob) lockKeys() []string { return []string{jobLock(c.JobID)} }
 
 func (c *FailJob) decide(b *Book) (any, error) {
@@ -164,7 +164,7 @@ func (c *YieldJob) check() error {
 	}
 	return firstError(checkID("job_id", c.JobID), checkName("token", c.Token), c.Word.check())
 }
-func (c *YieldJob) names(n *Names)     { jobCommand{c.JobID}.names(n) }
+func (c *YieldJob) names(n *Names)     { attemptNames(n, c.JobID, c.Token) }
 func (c *YieldJob) lockKeys() []string { return []string{jobLock(c.JobID)} }
 
 func (c *YieldJob) decide(b *Book) (any, error) {

@@ -86,7 +86,7 @@ type PutBack struct {
 func (c *PutBackJob) check() error {
 	return firstError(checkID("job_id", c.JobID), checkName("token", c.Token))
 }
-func (c *PutBackJob) names(n *Names)     { jobCommand{c.JobID}.names(n) }
+func (c *PutBackJob) names(n *Names)     { attemptNames(n, c.JobID, c.Token) }
 func (c *PutBackJob) lockKeys() []string { return []string{jobLock(c.JobID)} }
 
 func (c *PutBackJob) decide(b *Book) (any, error) {

@@ -58,7 +58,7 @@ func (c *StartJob) check() error {
 	return firstError(checkID("job_id", c.JobID), checkName("token", c.Token), checkName("worker", c.Worker))
 }
 
-func (c *StartJob) names(n *Names)     { jobCommand{c.JobID}.names(n) }
+func (c *StartJob) names(n *Names)     { attemptNames(n, c.JobID, c.Token) }
 func (c *StartJob) lockKeys() []string { return []string{jobLock(c.JobID)} }
 
 func (c *StartJob) decide(b *Book) (any, error) {

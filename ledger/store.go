@@ -107,6 +107,8 @@ type Reader interface {
 	Due(ctx context.Context, limit int) ([]Job, error)
 	// OpenJobs lists up to limit open jobs of all tenants by id, from the one after afterID.
 	OpenJobs(ctx context.Context, afterID string, limit int) ([]Job, error)
+	// Running lists up to limit running jobs of all tenants by id, from the one after afterID.
+	Running(ctx context.Context, afterID string, limit int) ([]Job, error)
 	// Workers lists all workers with a lease, dead ones too.
 	Workers(ctx context.Context) ([]WorkerLease, error)
 	Relays(ctx context.Context) ([]RelayStatus, error)

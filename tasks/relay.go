@@ -147,7 +147,7 @@ func (r *Relay) checkMarker(ctx context.Context, now time.Time) error {
 
 // queueAgain makes all queued jobs due under the next epoch.
 func (r *Relay) queueAgain(ctx context.Context, now time.Time) (again int, err error) {
-	err = eachOpen(ctx, r.o.Ledger, func(jobs []ledger.Job) error {
+	err = eachPage(ctx, r.o.Ledger.OpenJobs, func(jobs []ledger.Job) error {
 		var g errgroup.Group
 		for _, j := range jobs {
 			o := j.Open
@@ -164,10 +164,10 @@ func (r *Relay) queueAgain(ctx context.Context, now time.Time) (again int, err e
 	return again, err
 }
 
-// eachOpen reads all open jobs, page by page.
-func eachOpen(ctx context.Context, l *ledger.Ledger, do func([]ledger.Job) error) error {
+// eachPage reads all jobs of a list, page by page.
+func eachPage(ctx context.Context, list func(ctx context.Context, afterID string, limit int) ([]ledger.Job, error), do func([]ledger.Job) error) error {
 	for after := ""; ; {
-		jobs, err := l.OpenJobs(ctx, after, duePage)
+		jobs, err := list(ctx, after, duePage)
 		if err != nil {
 			return err
 		}

@@ -185,7 +185,7 @@ func (v *visit) find(call *ledger.Call) ending {
 		return v.accepted(call, provider.Submission{Ref: ref})
 	case err == nil, !errors.Is(err, provider.ErrNotFound):
 		return ending{do: yield, after: v.soon(err), err: problem("vendor_unknown", cmpErr(err, errNobodyKnows))}
-	case safe && !v.cancelled() && v.job.Open.Attempts < v.job.MaxAttempts:
+	case safe && !v.cancelled() && v.now().Sub(call.ClaimedAt) < v.traits.FindAfter:
 		return v.submit(true)
 	case v.now().Sub(call.SentAt) < v.traits.FindAfter: // it may be on its way still
 		return ending{do: yield, after: v.traits.FindAfter / 4, err: problem("vendor_unknown", err)}

@@ -77,7 +77,10 @@ func TestCallThatTheVendorNeverHadEndsWithTheLastAttempt(t *testing.T) {
 		o.MaxAttempts = 2
 		j := w.ended(w.submit(o).ID)
 		require.Equal(w.t, []any{ledger.StateFailed, ledger.EndExhausted}, []any{j.State(), j.End.Reason})
-		require.Equal(w.t, j.ID+":1 "+j.ID+":1", s.submitted())
+		for _, n := range []string{":1", ":2"} {
+			require.Contains(w.t, s.submitted(), j.ID+n)
+		}
+		require.NotContains(w.t, s.submitted(), j.ID+":3")
 		w.balance(granted)
 	})
 }

@@ -74,12 +74,9 @@ func (w *Watcher) Round(ctx context.Context) error {
 		return err
 	}
 	var jobs []ledger.Job
-	err = eachOpen(ctx, w.o.Ledger, func(page []ledger.Job) error {
-		for _, j := range page {
-			if j.Open.State == ledger.StateRunning {
-				jobs = append(jobs, j)
-			}
-		}
+	// Only what runs: a backlog must not make a round longer than the gap that it may have.
+	err = eachPage(ctx, w.o.Ledger.Running, func(page []ledger.Job) error {
+		jobs = append(jobs, page...)
 		return nil
 	})
 	if err != nil {

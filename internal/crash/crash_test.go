@@ -65,7 +65,6 @@ var outside = regexp.MustCompile(`^(Transact|Submit|Find|Poll|Cancel|Download|En
 
 // elsewhere are calls of those names that are none, or not in a job's path.
 var elsewhere = map[string]string{
-	"tasks/relay.go:eachOpen": "reads",
 	"tasks/client.go:Submit":  "is ours",
 	"ledger/ledger.go:Direct": "runs in the caller's own transaction",
 }

@@ -14,7 +14,10 @@ import (
 func newTestFleet(t *testing.T, worker string) (f *Fleet, faults chan error) {
 	t.Helper()
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "worker"), []byte("#!/bin/sh\n"+worker+"\n"), 0o755))
+	syscall.ForkLock.RLock() // a child forked meanwhile would hold the file open for writing: "text file busy"
+	err := os.WriteFile(filepath.Join(dir, "worker"), []byte("#!/bin/sh\n"+worker+"\n"), 0o755)
+	syscall.ForkLock.RUnlock()
+	require.NoError(t, err)
 	faults = make(chan error, 10)
 	f = New(dir, dir, os.Environ(), func(err error) { faults <- err })
 	t.Cleanup(func() { require.NoError(t, f.Stop(syscall.SIGKILL)) })

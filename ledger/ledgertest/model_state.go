@@ -182,11 +182,13 @@ func (m *model) claim(j *modelJob, token string, resend bool) string {
 		return "accepted"
 	case j.claimed && !resend:
 		return "unknown"
-	case !j.counted && j.attempts >= j.max:
+	case !j.claimed && !j.counted && j.attempts >= j.max:
 		return "exhausted"
 	}
+	if !j.claimed {
+		j.count()
+	}
 	j.claimed, j.claimedBy = true, token
-	j.count()
 	return "permit " + j.String()
 }
 

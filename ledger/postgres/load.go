@@ -35,7 +35,7 @@ const (
 			UNION SELECT d.account_id FROM unnest($8::text[], $9::text[]) w (tenant, key) JOIN adjustments d ON d.tenant = w.tenant AND d.key = w.key)`
 	readJobs       = "SELECT " + reads.JobColumns + reads.JobFrom + " WHERE j.job_id = ANY($1)"
 	readJobsByKey  = "SELECT " + reads.JobColumns + reads.JobFrom + " JOIN unnest($1::text[], $2::text[]) k (tenant, key) ON j.tenant = k.tenant AND j.key = k.key"
-	readAttempts   = "SELECT " + reads.AttemptColumns + reads.AttemptFrom + " WHERE x.job_id = ANY($1) ORDER BY x.n"
+	readAttempts   = "SELECT " + reads.AttemptColumns + reads.AttemptFrom + " JOIN unnest($1::text[], $2::text[]) k (job_id, token) ON x.job_id = k.job_id AND x.token = k.token"
 	readCalls      = "SELECT " + reads.CallColumns + reads.CallFrom + " WHERE v.job_id = ANY($1) ORDER BY v.job_id, v.n"
 	readGrants     = "SELECT " + reads.GrantColumns + reads.GrantFrom + " WHERE g.id = ANY($1)"
 	readGrantsKey  = "SELECT " + reads.GrantColumns + reads.GrantFrom + " JOIN unnest($1::text[], $2::text[]) k (tenant, key) ON g.tenant = k.tenant AND g.key = k.key"
@@ -117,8 +117,12 @@ func (p *pipeline) rest(loads *[]func(*ledger.Book), n *ledger.Names, locked map
 	if len(n.JobKeys) > 0 {
 		p.read(readJobsByKey, keep(loads, reads.ScanJob, (*ledger.Book).LoadJob), names(n.JobKeys, tenantOf), names(n.JobKeys, keyOf))
 	}
-	if len(n.Jobs) > 0 {
-		p.read(readAttempts, keep(loads, reads.ScanAttempt, (*ledger.Book).LoadAttempt), n.Jobs)
+	if len(n.Attempts) > 0 {
+		jobs, tokens := make([]string, len(n.Attempts)), make([]string, len(n.Attempts))
+		for i, a := range n.Attempts {
+			jobs[i], tokens[i] = a.JobID, a.Token
+		}
+		p.read(readAttempts, keep(loads, reads.ScanAttempt, (*ledger.Book).LoadAttempt), jobs, tokens)
 	}
 	if len(n.Calls) > 0 {
 		p.read(readCalls, keep(loads, reads.ScanCall, (*ledger.Book).LoadCall), n.Calls)

@@ -20,7 +20,7 @@ const (
 
 	jobsByID   = "SELECT " + reads.JobColumns + reads.JobFrom + " WHERE j.job_id" + inIDs
 	jobsByKey  = "SELECT " + reads.JobColumns + reads.JobFrom + " WHERE (j.tenant, j.key)" + inPairs
-	attemptsOf = "SELECT " + reads.AttemptColumns + reads.AttemptFrom + " WHERE x.job_id" + inIDs + " ORDER BY x.job_id, x.n"
+	attemptsOf = "SELECT " + reads.AttemptColumns + reads.AttemptFrom + " WHERE (x.job_id, x.token)" + inPairs
 
 	callsOf = "SELECT " + reads.CallColumns + reads.CallFrom + " WHERE v.job_id" + inIDs + " ORDER BY v.job_id, v.n"
 
@@ -45,7 +45,7 @@ func (t *transaction) load(b *ledger.Book, n *ledger.Names) error {
 	job := func(j *ledger.Job) { b.LoadJob(j); owners = append(owners, j.AccountID) }
 	fetch(t, jobsByID, slices.Concat(n.Jobs, n.JobRefs), reads.ScanJob, job)
 	fetch(t, jobsByKey, pairs(n.JobKeys), reads.ScanJob, job)
-	fetch(t, attemptsOf, n.Jobs, reads.ScanAttempt, b.LoadAttempt)
+	fetch(t, attemptsOf, attemptPairs(n.Attempts), reads.ScanAttempt, b.LoadAttempt)
 	fetch(t, callsOf, n.Calls, reads.ScanCall, b.LoadCall)
 
 	grant := func(g *ledger.Grant) { b.LoadGrant(g); owners = append(owners, g.AccountID) }
@@ -105,6 +105,14 @@ func pairs(keys []ledger.TenantKey) [][2]string {
 	list := make([][2]string, len(keys))
 	for i, k := range keys {
 		list[i] = [2]string{k.Tenant, k.Key}
+	}
+	return list
+}
+
+func attemptPairs(attempts []ledger.AttemptRef) [][2]string {
+	list := make([][2]string, len(attempts))
+	for i, a := range attempts {
+		list[i] = [2]string{a.JobID, a.Token}
 	}
 	return list
 }

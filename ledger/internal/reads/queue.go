@@ -22,6 +22,11 @@ func (db *DB) OpenJobs(ctx context.Context, afterID string, most int) ([]ledger.
 	return db.jobs(ctx, "list open jobs", " WHERE o.job_id > $1 ORDER BY o.job_id LIMIT $2", []any{afterID, most})
 }
 
+// Running lists running jobs of all tenants by id.
+func (db *DB) Running(ctx context.Context, afterID string, most int) ([]ledger.Job, error) {
+	return db.jobs(ctx, "list running jobs", " WHERE o.state = 'running' AND o.job_id > $1 ORDER BY o.job_id LIMIT $2", []any{afterID, most})
+}
+
 // Relays lists what each relay last reported.
 func (db *DB) Relays(ctx context.Context) ([]ledger.RelayStatus, error) {
 	return list(ctx, db, "list relays", "SELECT id, started_at, round_at, outage_since FROM relays ORDER BY id", nil,
