@@ -103,7 +103,10 @@ func everyTrouble(w *world, blind bool) {
 		if blind && recordedFailure(trouble.faults) {
 			// Under its key the service says 500 for ever, and it cannot be asked: unknown,
 			// until MAX_UNKNOWN. It is never sent under another key.
-			w.eventually(trouble.name+" is unknown", func() bool { j := w.job(id); return j.VendorUnknown() && vendor.Bill().Count(fakevendor.Submit, id+":") > 1 })
+			w.eventually(trouble.name+" is unknown", func() bool {
+				j := w.job(id)
+				return j.VendorUnknown() && vendor.Bill().Count(fakevendor.Submit, id+":") > 1
+			})
 			require.LessOrEqual(w.t, len(vendor.Bill().Job(id)), 1)
 			continue
 		}

@@ -95,10 +95,15 @@ func (w *world) waiting() int {
 	return int(n)
 }
 
+// alone keeps backlogs apart: several at once would measure how busy the machine is.
+var alone = make(chan struct{}, 1)
+
 // backlog is the story of 2000 waiting jobs: something happens to their queue while sweeps run
 // all the time; then workers come and all of them run, once.
 func backlog(w *world, happens func(stopRelay func())) {
 	w.t.Helper()
+	alone <- struct{}{}
+	defer func() { <-alone }()
 	stopRelay := w.relay()
 	swept, stopSweeps := w.sweep(patient)
 	ids := w.fill(backlogLen, nil)

@@ -342,7 +342,7 @@ func (w *world) within(most time.Duration, what string, holds func() bool) time.
 	return time.Since(begin)
 }
 
-const patience = 120 * time.Second
+const patience = 240 * time.Second
 
 func (w *world) eventually(what string, holds func() bool) {
 	w.t.Helper()
