@@ -138,8 +138,10 @@ func TestAFewConnectionsServeManySleepingHandlers(t *testing.T) {
 			time.Sleep(sleep) // a vendor's answer takes that long
 			return tasks.Result{}, nil
 		}), crowded)
+		stopRelay := w.relay()
 		ids := w.submitAll(handlerType)
 		w.eventually("all are asleep", func() bool { return asleep.Load() == sleepers })
+		stopRelay()
 		r.noTransaction(watch)
 		w.deliveredAll(ids)
 	})
