@@ -20,7 +20,7 @@ import (
 
 // heard is how soon the worker of a running job knows that it was cancelled, at most, with
 // the default lease.
-const heard = 3 * time.Second
+const heard = slowness * 3 * time.Second
 
 func defaultLease(o *tasks.WorkerOptions) { o.LeaseTTL = ledger.DefaultLeaseTTL }
 
@@ -33,14 +33,15 @@ func (w *world) cancelled(id, kinds string) {
 
 func TestCancelOfAQueuedJobEndsItAtOnce(t *testing.T) {
 	onBoth(t, func(w *world) {
+		w.relay()
 		id := w.submit(job(handlerType, "a")).ID
-		require.Equal(w.t, 1, w.waiting())
+		w.eventually("the queue has it", func() bool { return w.waiting() > 0 })
 		j, err := w.cancel(id)
 		require.NoError(w.t, err)
 		require.NotNil(w.t, j.End)
 		w.cancelled(id, kindsUnstarted)
 		worker, _ := w.work(handled(func(context.Context, tasks.Job) (tasks.Result, error) { panic("never") }))
-		w.eventually("its wake-up finds it ended", func() bool { return worker.Stats().Dropped == 1 })
+		w.eventually("its wake-up finds it ended", func() bool { return worker.Stats().Dropped > 0 })
 		require.Zero(w.t, worker.Stats().Started)
 		w.accounted(0)
 	})
@@ -66,6 +67,7 @@ func (w *world) renewed(worker string) {
 
 func TestARunningHandlerSoonHearsOfACancel(t *testing.T) {
 	onBoth(t, func(w *world) {
+		w.relay()
 		begun, cause := make(chan struct{}), make(chan error, 1)
 		worker, _ := w.work(handled(func(ctx context.Context, _ tasks.Job) (tasks.Result, error) {
 			close(begun)
@@ -218,17 +220,22 @@ func TestCancelAndCompletionRace(t *testing.T) {
 		const races = 30
 		const renewal = 100 * time.Millisecond
 		asked := make([]chan struct{}, races)
+		w.relay()
 		_, stop := w.work(handled(func(ctx context.Context, j tasks.Job) (tasks.Result, error) {
 			var i int
 			if err := json.Unmarshal([]byte(j.Key), &i); err != nil {
 				return tasks.Result{}, err
 			}
 			<-asked[i]
-			// From at once to long after the worker must have heard.
-			wait := time.NewTimer(time.Duration(i%10) * renewal / 2)
-			defer wait.Stop()
+			// Some at once, some about when the worker hears of it, some after that.
+			wait := time.Duration(i%10) * renewal / 2
+			if i%10 == 9 {
+				wait = patience
+			}
+			result := time.NewTimer(wait)
+			defer result.Stop()
 			select {
-			case <-wait.C:
+			case <-result.C:
 				return tasks.Result{}, nil
 			case <-ctx.Done():
 				return tasks.Result{}, ctx.Err()
