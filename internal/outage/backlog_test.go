@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	backlogLen = 2000 / slowness
+	backlogLen = 2000
 
 	// threshold stands for the five minutes of ORPHAN_THRESHOLD. The relays look less often
 	// than that, so that most of the backlog is silent for most of the time.
