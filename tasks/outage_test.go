@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
@@ -95,4 +96,32 @@ func TestADeliveryThatTheLedgerCannotTakeComesAgain(t *testing.T) {
 	j := w.ended(id)
 	require.Equal(t, ledger.StateCompleted, j.End.State)
 	require.Equal(t, 1, j.End.Starts)
+}
+
+// The same while the worker is told to stop: settling does not use a context that a shutdown
+// cancels, so the result is written as soon as the ledger is back.
+func TestAResultOutlastsAnOutageOfTheLedgerDuringAShutdown(t *testing.T) {
+	t.Parallel()
+	store := &unsteady{Store: postgresStore(t)}
+	w := newWorld(t, store, testenv.Redis(t))
+	var calls atomic.Int64
+	worker, stop := w.work(func(context.Context, tasks.Job) (tasks.Result, error) {
+		calls.Add(1)
+		store.away.Store(true)
+		return tasks.Result{Text: "a fox"}, nil
+	}, func(o *tasks.WorkerOptions) { o.ShutdownTimeout = 30 * time.Second })
+	id := w.submit(job("")).ID
+	w.eventually("the completion fails", func() bool { return store.failed.Load() > 0 })
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); stop() }()
+	before := store.failed.Load()
+	w.eventually("it goes on failing while the worker stops", func() bool { return store.failed.Load() > before+5 })
+	store.away.Store(false)
+	w.signal("the worker has stopped", stopped)
+	j := w.job(id)
+	require.Equal(t, ledger.StateCompleted, j.State())
+	require.Equal(t, "a fox", *j.End.Result.Text)
+	require.EqualValues(t, 1, calls.Load())
+	require.EqualValues(t, 1, worker.Stats().Completed)
+	w.balance(granted - 10)
 }
