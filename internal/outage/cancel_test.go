@@ -20,7 +20,7 @@ import (
 
 // heard is how soon the worker of a running job knows that it was cancelled, at most, with
 // the default lease.
-const heard = slowness * 3 * time.Second
+const heard = 3 * time.Second
 
 func defaultLease(o *tasks.WorkerOptions) { o.LeaseTTL = ledger.DefaultLeaseTTL }
 

@@ -40,11 +40,11 @@ func TestAProcessFrozenInsideATransactionDelaysOthersLittle(t *testing.T) {
 		o.Name = fmt.Sprint("other-", i)
 		_, err := w.ledger.Open(w.ctx, o)
 		require.NoError(t, err)
-		require.Less(t, time.Since(asked), slowness*200*time.Millisecond, "another account")
+		require.Less(t, time.Since(asked), 200*time.Millisecond, "another account")
 	}
 	require.Empty(t, same, "the frozen process holds the lock")
 	require.NoError(t, <-same)
-	require.Less(t, time.Since(begin), slowness*3*time.Second, "the same account")
+	require.Less(t, time.Since(begin), 3*time.Second, "the same account")
 	t.Logf("delayed by %s", time.Since(begin).Round(time.Millisecond))
 
 	p.signal(syscall.SIGCONT)
@@ -147,7 +147,7 @@ func TestSIGTERMHandsOverWhatDoesNotFinish(t *testing.T) {
 		w.eventually("it is handed over", func() bool { j := w.job(id); return j.State() == ledger.StateQueued })
 	}
 	took := time.Since(begin)
-	require.Less(t, took, timeout+slowness*handover)
+	require.Less(t, took, timeout+handover)
 	require.GreaterOrEqual(t, took, timeout, "they had their time")
 	t.Logf("handed over %s after SHUTDOWN_TIMEOUT", (took - timeout).Round(time.Millisecond))
 	for _, id := range unfinished {
